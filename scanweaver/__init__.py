@@ -1,0 +1,153 @@
+"""ScanWeaver: a recurrence written once, as one step, becomes a fused kernel for GPU and CPU.
+
+Public names are imported when they are first used (PEP 562): `import scanweaver` loads neither torch, xdsl nor numpy.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+# Bound here and now: were it lazy, the first import of the module `scanweaver.config` would put itself in its place.
+from scanweaver.config import config
+from scanweaver.errors import (
+    DriverError,
+    NotAssociativeError,
+    ScanWeaverError,
+    SignatureError,
+    ToolchainError,
+    TraceError,
+    UnsupportedError,
+)
+
+if TYPE_CHECKING:
+    from scanweaver import errors, ops
+    from scanweaver.frontend.functions import (
+        argmax,
+        argmin,
+        cast,
+        clamp,
+        complex,
+        conj,
+        cos,
+        detach,
+        erf,
+        exp,
+        exp2,
+        expm1,
+        imag,
+        isnan,
+        log,
+        log1p,
+        log2,
+        logaddexp,
+        logsumexp,
+        max,
+        maximum,
+        min,
+        minimum,
+        real,
+        relu,
+        rename,
+        rsqrt,
+        sigmoid,
+        silu,
+        sin,
+        softplus,
+        sqrt,
+        sum,
+        take,
+        tanh,
+        where,
+    )
+    from scanweaver.frontend.recurrence import recurrence
+    from scanweaver.ops.affine_scan import affine_scan
+
+_SUBMODULES = ("errors", "ops")
+
+_HOME = {
+    "recurrence": "scanweaver.frontend.recurrence",
+    "affine_scan": "scanweaver.ops.affine_scan",
+} | dict.fromkeys(
+    (
+        *("exp", "exp2", "log", "log2", "log1p", "expm1", "sqrt", "rsqrt", "sin", "cos", "tanh"),
+        *("sigmoid", "silu", "softplus", "relu", "erf", "maximum", "minimum", "logaddexp"),
+        *("isnan", "detach", "real", "imag", "conj", "where", "clamp", "cast", "complex"),
+        *("sum", "max", "min", "logsumexp", "argmax", "argmin", "take", "rename"),
+    ),
+    "scanweaver.frontend.functions",
+)
+
+_NOT_BUILT_YET = ("algebra", "compat", "from_mlir", "from_stablehlo", "from_torch", "load")
+
+__all__ = [
+    "DriverError",
+    "NotAssociativeError",
+    "ScanWeaverError",
+    "SignatureError",
+    "ToolchainError",
+    "TraceError",
+    "UnsupportedError",
+    "affine_scan",
+    "argmax",
+    "argmin",
+    "cast",
+    "clamp",
+    "complex",
+    "config",
+    "conj",
+    "cos",
+    "detach",
+    "erf",
+    "errors",
+    "exp",
+    "exp2",
+    "expm1",
+    "imag",
+    "isnan",
+    "log",
+    "log1p",
+    "log2",
+    "logaddexp",
+    "logsumexp",
+    "max",
+    "maximum",
+    "min",
+    "minimum",
+    "ops",
+    "real",
+    "recurrence",
+    "relu",
+    "rename",
+    "rsqrt",
+    "sigmoid",
+    "silu",
+    "sin",
+    "softplus",
+    "sqrt",
+    "sum",
+    "take",
+    "tanh",
+    "where",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(importlib.import_module(_HOME[name]), name)
+    elif name in _SUBMODULES:
+        value = importlib.import_module(f"scanweaver.{name}")
+    elif name == "__version__":
+        from importlib.metadata import version
+
+        value = version("scanweaver")
+    elif name in _NOT_BUILT_YET:
+        raise UnsupportedError(f"scanweaver.{name} is not built yet")
+    else:
+        raise AttributeError(f"module 'scanweaver' has no attribute {name!r}")
+    globals()[name] = value  # the next look-up does not come here
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "__version__"})

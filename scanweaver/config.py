@@ -1,0 +1,40 @@
+"""`scanweaver.config`: the few settings that are not arguments of a call."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+def _path_from_env(name: str) -> Path | None:
+    value = os.environ.get(name)
+    return Path(value).expanduser() if value else None
+
+
+def _default_cache_dir() -> Path:
+    from_env = _path_from_env("SCANWEAVER_CACHE_DIR")
+    if from_env is not None:
+        return from_env
+    import platformdirs  # only where no directory was named: `import scanweaver` stays light
+
+    return Path(platformdirs.user_cache_dir("scanweaver", appauthor=False))
+
+
+@dataclass
+class Config:
+    """Settings, read from the environment once and free to be assigned to at any time.
+
+    `mlir_opt`: the mlir-opt to use; None looks for it (SCANWEAVER_MLIR_OPT).
+    `target`: what to compile for, `"cpu"` or a chip such as `"sm_90"`; None asks the tensors (SCANWEAVER_TARGET).
+    `batch_invariant`: choose schedules without looking at the number of rows or at measured times.
+    `cache_dir`: where compiled kernels are kept (SCANWEAVER_CACHE_DIR).
+    """
+
+    mlir_opt: Path | None = field(default_factory=lambda: _path_from_env("SCANWEAVER_MLIR_OPT"))
+    target: str | None = field(default_factory=lambda: os.environ.get("SCANWEAVER_TARGET") or None)
+    batch_invariant: bool = False
+    cache_dir: Path = field(default_factory=_default_cache_dir)
+
+
+config = Config()

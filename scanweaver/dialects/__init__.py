@@ -1,0 +1,40 @@
+"""The dialects of ScanWeaver by name, each imported when it is first used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from xdsl.ir import Dialect
+
+
+def get_all_dialects() -> dict[str, Callable[[], Dialect]]:
+    """All our dialects; `gpu` takes the place of xDSL's, which prints what MLIR does not read."""
+
+    def get_gpu():
+        from scanweaver.dialects.gpu import Gpu
+
+        return Gpu
+
+    def get_nvvm():
+        from scanweaver.dialects.nvvm import Nvvm
+
+        return Nvvm
+
+    def get_recurrence():
+        from scanweaver.dialects.recurrence import Recurrence
+
+        return Recurrence
+
+    def get_scan():
+        from scanweaver.dialects.scan import Scan
+
+        return Scan
+
+    return {
+        "gpu": get_gpu,
+        "nvvm": get_nvvm,
+        "recurrence": get_recurrence,
+        "scan": get_scan,
+    }
