@@ -1,6 +1,7 @@
 """ScanWeaver: a recurrence written once, as one step, becomes a fused kernel for GPU and CPU.
 
-Public names are imported when they are first used (PEP 562): `import scanweaver` loads neither torch, xdsl nor numpy.
+Public names are imported when they are first used (PEP 562): `import scanweaver` loads neither torch, xdsl
+nor numpy.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-# Bound here and now: were it lazy, the first import of the module `scanweaver.config` would put itself in its place.
+# Bound here and now: were it lazy, the module of the same name would take its place when it is first imported.
 from scanweaver.config import config
 from scanweaver.errors import (
     DriverError,

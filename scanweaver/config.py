@@ -6,6 +6,8 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import platformdirs
+
 
 def _path_from_env(name: str) -> Path | None:
     value = os.environ.get(name)
@@ -13,12 +15,7 @@ def _path_from_env(name: str) -> Path | None:
 
 
 def _default_cache_dir() -> Path:
-    from_env = _path_from_env("SCANWEAVER_CACHE_DIR")
-    if from_env is not None:
-        return from_env
-    import platformdirs  # only where no directory was named: `import scanweaver` stays light
-
-    return Path(platformdirs.user_cache_dir("scanweaver", appauthor=False))
+    return _path_from_env("SCANWEAVER_CACHE_DIR") or platformdirs.user_cache_path("scanweaver", appauthor=False)
 
 
 @dataclass
@@ -26,7 +23,7 @@ class Config:
     """Settings, read from the environment once and free to be assigned to at any time.
 
     `mlir_opt`: the mlir-opt to use; None looks for it (SCANWEAVER_MLIR_OPT).
-    `target`: what to compile for, `"cpu"` or a chip such as `"sm_90"`; None asks the tensors (SCANWEAVER_TARGET).
+    `target`: what to compile for, "cpu" or a chip such as "sm_90"; None asks the tensors (SCANWEAVER_TARGET).
     `batch_invariant`: choose schedules without looking at the number of rows or at measured times.
     `cache_dir`: where compiled kernels are kept (SCANWEAVER_CACHE_DIR).
     """

@@ -1,7 +1,7 @@
 """What a plain `xdsl-opt` finds of ours, through the `xdsl.universe` entry point.
 
-Only names that xDSL does not have: a name that two universes claim stops `xdsl-opt` for the whole environment, so
-our `gpu` and the `nvvm` that goes with it are known to `scanweaver-opt` alone.
+Only names that xDSL does not have: a name that two universes claim stops `xdsl-opt` for the whole environment,
+so our `gpu` and the `nvvm` that goes with it are known to `scanweaver-opt` alone.
 """
 
 from __future__ import annotations

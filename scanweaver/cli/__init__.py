@@ -1,0 +1,1 @@
+"""The command line: `scanweaver` (main.py) and `scanweaver-opt` (opt.py)."""

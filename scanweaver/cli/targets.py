@@ -1,0 +1,71 @@
+"""The targets of `scanweaver-opt` below MLIR: nvvm, ptx and cubin, each for a chip."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from io import StringIO
+from typing import IO, ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.targets.mlir import MLIRTarget
+from xdsl.utils.target import Target
+
+
+@dataclass(frozen=True)
+class ChipTarget(Target):
+    """Emits what mlir-opt makes of the module's text for `chip`."""
+
+    chip: str = "sm_90"
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        text = StringIO()
+        MLIRTarget().emit(ctx, module, text)
+        output.write(self.lower(text.getvalue()))
+
+    def lower(self, text: str) -> str:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class NvvmTarget(ChipTarget):
+    """The module in the nvvm and llvm dialects."""
+
+    name: ClassVar[str] = "nvvm"
+
+    def lower(self, text: str) -> str:
+        from scanweaver.gpu_exec.lower import to_nvvm
+
+        return to_nvvm(text, self.chip)
+
+
+@dataclass(frozen=True)
+class PtxTarget(ChipTarget):
+    """The kernels' PTX."""
+
+    name: ClassVar[str] = "ptx"
+
+    def lower(self, text: str) -> str:
+        from scanweaver.gpu_exec.lower import to_ptx
+
+        return to_ptx(text, self.chip)
+
+
+@dataclass(frozen=True)
+class CubinTarget(ChipTarget):
+    """The kernels' machine code; targets write text, so each byte becomes the Latin-1 character it names."""
+
+    name: ClassVar[str] = "cubin"
+
+    def lower(self, text: str) -> str:
+        from scanweaver.gpu_exec.lower import to_cubin
+
+        return to_cubin(text, self.chip).decode("latin-1")
+
+
+CHIP_TARGETS: dict[str, Callable[[], type[Target]]] = {
+    "nvvm": lambda: NvvmTarget,
+    "ptx": lambda: PtxTarget,
+    "cubin": lambda: CubinTarget,
+}
