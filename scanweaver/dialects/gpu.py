@@ -14,7 +14,6 @@ from typing import ClassVar, Literal, TypeAlias
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    AnyFloatConstr,
     ArrayAttr,
     DenseArrayBase,
     DictionaryAttr,
@@ -27,7 +26,8 @@ from xdsl.dialects.builtin import (
     StringAttr,
     SymbolNameConstraint,
     UnitAttr,
-    VectorType,
+    f32,
+    f64,
     i1,
     i8,
     i32,
@@ -45,7 +45,7 @@ from xdsl.ir import (
     SSAValue,
 )
 from xdsl.irdl import (
-    BaseAttr,
+    AnyAttr,
     ParsePropInAttrDict,
     VarConstraint,
     attr_def,
@@ -244,13 +244,13 @@ class ShuffleOp(UpstreamOp):
     """
     Reads `value` from another lane of the warp. `ShuffleOp(value, offset, width, "up")`
 
-    `offset` and `width` are i32. Results: `shuffle_result`, of the value's type, and `valid`, i1, false where the lane
-    read from lies outside (the result is then the lane's own value).
+    `value` is i32, i64, f32 or f64; `offset` and `width` are i32. Results: `shuffle_result`, of the value's type, and
+    `valid`, i1, false where the lane read from lies outside (the result is then the lane's own value).
     """
 
     name = "gpu.shuffle"
 
-    T: ClassVar = VarConstraint("T", BaseAttr(IntegerType) | AnyFloatConstr | BaseAttr(VectorType))
+    T: ClassVar = VarConstraint("T", AnyAttr())
 
     value = operand_def(T)
     offset = operand_def(i32)
@@ -273,6 +273,12 @@ class ShuffleOp(UpstreamOp):
             properties={"mode": ShuffleModeAttr(ShuffleMode(mode))},
             result_types=[SSAValue.get(value).type, i1],
         )
+
+    def verify_(self) -> None:
+        super().verify_()
+        # Upstream verifies any number or vector, and lowers these alone.
+        if self.value.type not in (i32, i64, f32, f64):
+            raise VerifyException(f"'gpu.shuffle' moves i32, i64, f32 or f64, got {self.value.type}")
 
 
 @irdl_op_definition
