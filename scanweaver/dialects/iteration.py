@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.dialects.builtin import (
     AffineMapAttr,
@@ -26,7 +27,8 @@ from xdsl.dialects.builtin import (
     TensorType,
     i64,
 )
-from xdsl.ir import Attribute, EnumAttribute, ParametrizedAttribute, SpacedOpaqueSyntaxAttribute
+from xdsl.dialects.utils import EnumAttribute
+from xdsl.ir import Attribute, ParametrizedAttribute, SpacedOpaqueSyntaxAttribute
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -132,8 +134,15 @@ class Array:
 def element_type(type: Attribute) -> Attribute:
     """`tensor<?xf32>` -> `f32`; a scalar type is its own."""
     if isinstance(type, TensorType | MemRefType):
-        return type.element_type
+        return cast(Attribute, type.element_type)  # pyright: ignore[reportUnknownMemberType]
     return type
+
+
+def shape_of(type: Attribute) -> tuple[int, ...]:
+    """The shape of a tensor or memref, -1 for dynamic sizes; of a scalar, ()."""
+    if isinstance(type, TensorType | MemRefType):
+        return tuple(type.get_shape())  # pyright: ignore[reportUnknownMemberType]
+    return ()
 
 
 class IterationOp(IRDLOperation, ABC):
@@ -247,8 +256,8 @@ class IterationOp(IRDLOperation, ABC):
         """The sizes that operand and result types fix."""
         found: dict[str, int] = {}
         for array in (*self.init_arrays, *self.input_arrays, *self.result_arrays):
-            if isinstance(array.type, TensorType | MemRefType):
-                found |= {a: n for a, n in zip(array.axes, array.type.get_shape(), strict=True) if n >= 0}
+            if not array.is_scalar:
+                found |= {a: n for a, n in zip(array.axes, shape_of(array.type), strict=True) if n >= 0}
         return found
 
     # --- verification -----------------------------------------------------------------------------------------
@@ -258,9 +267,7 @@ class IterationOp(IRDLOperation, ABC):
         if len(set(names)) != len(names):
             raise VerifyException(f"axes must have different names, got {', '.join(names)}")
         if len(self.iterator_types) != len(names):
-            raise VerifyException(
-                f"{len(names)} axes need as many iterator types, got {len(self.iterator_types)}"
-            )
+            raise VerifyException(f"{len(names)} axes need as many iterator types, got {len(self.iterator_types)}")
         times = self.axes_of_kind(IteratorKind.TIME)
         if len(times) != 1:
             raise VerifyException(f"exactly one axis is time, got {len(times)}")
@@ -280,15 +287,11 @@ class IterationOp(IRDLOperation, ABC):
         if not self.num_states:
             raise VerifyException("a recurrence has at least one state")
         if any(not 0 <= i < self.num_states for i in self.last_states):
-            raise VerifyException(
-                f"`last` names states 0 to {self.num_states - 1}, got {list(self.last_states)}"
-            )
+            raise VerifyException(f"`last` names states 0 to {self.num_states - 1}, got {list(self.last_states)}")
 
         self._verify_maps(times[0])
         self._verify_sizes()
-        if self.layouts is not None and len(self.layouts) != self.num_states + len(self.inputs) + len(
-            self.res
-        ):
+        if self.layouts is not None and len(self.layouts) != self.num_states + len(self.inputs) + len(self.res):
             raise VerifyException("layouts, where given, are one per init, input and result")
         if self.offsets is not None:
             type = self.offsets.type
@@ -305,9 +308,7 @@ class IterationOp(IRDLOperation, ABC):
             for i, attr in enumerate(maps):
                 map = attr.data
                 if map.num_dims != len(self.axes) or map.num_symbols:
-                    raise VerifyException(
-                        f"{kind} map #{i} must be over the {len(self.axes)} axes, got {map}"
-                    )
+                    raise VerifyException(f"{kind} map #{i} must be over the {len(self.axes)} axes, got {map}")
                 for expr in map.results:
                     if isinstance(expr, AffineDimExpr):
                         continue
@@ -336,9 +337,7 @@ class IterationOp(IRDLOperation, ABC):
                 raise VerifyException(f"result map #{i} is stored by step and must carry time axis '{time}'")
         for j, i in enumerate(self.last_states, self.num_outputs):
             if set(self.map_axes(self.result_maps.data[j])) != set(self.map_axes(self.state_maps.data[i])):
-                raise VerifyException(
-                    f"result map #{j} is the last value of state #{i} and must have its axes"
-                )
+                raise VerifyException(f"result map #{j} is the last value of state #{i} and must have its axes")
 
     def _verify_sizes(self) -> None:
         sizes: dict[str, int] = {}
@@ -351,9 +350,7 @@ class IterationOp(IRDLOperation, ABC):
                 type = array.type
                 if not isinstance(type, TensorType | MemRefType):
                     if kind == "result" or not isinstance(type, AnyFloat | IntegerType):
-                        raise VerifyException(
-                            f"{kind} #{i} must be a tensor, a memref or a scalar, got {type}"
-                        )
+                        raise VerifyException(f"{kind} #{i} must be a tensor, a memref or a scalar, got {type}")
                     if array.axes:
                         raise VerifyException(f"{kind} #{i} is a scalar and its map must be empty")
                     continue
@@ -367,9 +364,7 @@ class IterationOp(IRDLOperation, ABC):
                     if size < 0 or (sampled and axis == self.time_axis):
                         continue
                     if sizes.setdefault(axis, size) != size:
-                        raise VerifyException(
-                            f"axis '{axis}' has sizes {sizes[axis]} and {size} ({kind} #{i})"
-                        )
+                        raise VerifyException(f"axis '{axis}' has sizes {sizes[axis]} and {size} ({kind} #{i})")
 
 
 # --- maps ------------------------------------------------------------------------------------------------------

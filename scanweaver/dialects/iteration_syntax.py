@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import AffineMapAttr
@@ -29,9 +29,9 @@ def print_iteration(op: IterationOp, printer: Printer) -> None:
     printer.print_string(", ".join(f"{axis}: {kind}" for axis, kind in op.kinds.items()))
     printer.print_string("]")
 
-    def clause(name: str, count: int, print_item: object) -> None:
+    def clause(name: str, count: int, print_item: Callable[[int], None]) -> None:
         print_line(printer, name + "(")
-        printer.print_list(range(count), print_item)  # pyright: ignore[reportArgumentType]
+        printer.print_list(range(count), print_item)
         printer.print_string(")")
 
     with printer.indented():

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerType, StringAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerType, StringAttr, i32, i64
+from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import (
     Attribute,
     Block,
     Dialect,
-    EnumAttribute,
     Operation,
     Region,
     SpacedOpaqueSyntaxAttribute,
@@ -228,9 +228,7 @@ class TakeOp(IRDLOperation):
     traits = traits_def(Pure())
 
     def __init__(self, value: SSAValue, index: SSAValue, axis: str):
-        super().__init__(
-            operands=[value, index], properties={"axis": StringAttr(axis)}, result_types=[value.type]
-        )
+        super().__init__(operands=[value, index], properties={"axis": StringAttr(axis)}, result_types=[value.type])
 
     @property
     def axis_name(self) -> str:
@@ -392,8 +390,6 @@ class GenericOp(IterationOp):
 
 
 def segments(operands: Sequence[Sequence[SSAValue]]) -> Attribute:
-    from xdsl.dialects.builtin import DenseArrayBase, i32
-
     return DenseArrayBase.from_list(i32, [len(group) for group in operands])
 
 
@@ -428,13 +424,9 @@ def verify_body(op: IterationOp, block: Block, argument_axes: Sequence[Axes]) ->
             case RenameOp():
                 touched, has = (inner.source_axis,), axes[inner.value]
                 if inner.target_axis in has:
-                    raise VerifyException(
-                        f"{inner.name} to '{inner.target_axis}', an axis that its value has already"
-                    )
+                    raise VerifyException(f"{inner.name} to '{inner.target_axis}', an axis that its value has already")
                 if kinds.get(inner.target_axis) is not IteratorKind.STATE:
-                    raise VerifyException(
-                        f"{inner.name} to '{inner.target_axis}', which is not a `state` axis"
-                    )
+                    raise VerifyException(f"{inner.name} to '{inner.target_axis}', which is not a `state` axis")
             case TakeOp():
                 touched, has = (inner.axis_name,), axes[inner.value]
             case _:
@@ -445,9 +437,7 @@ def verify_body(op: IterationOp, block: Block, argument_axes: Sequence[Axes]) ->
             if axis not in has:
                 raise VerifyException(f"{inner.name} is over axis '{axis}' that its value does not have")
             if kinds[axis] is not IteratorKind.STATE:
-                raise VerifyException(
-                    f"{inner.name} is over axis '{axis}', which is {kinds[axis]} and not `state`"
-                )
+                raise VerifyException(f"{inner.name} is over axis '{axis}', which is {kinds[axis]} and not `state`")
 
 
 def verify_step(
@@ -456,15 +446,12 @@ def verify_step(
     """What a step yields fits the states and results, in number, type and axes."""
     if len(states) != op.num_states or len(outputs) != op.num_outputs:
         raise VerifyException(
-            f"a step yields {op.num_states} states and {op.num_outputs} outputs, "
-            f"got {len(states)} and {len(outputs)}"
+            f"a step yields {op.num_states} states and {op.num_outputs} outputs, got {len(states)} and {len(outputs)}"
         )
     time = op.time_axis
     for i, (value, state) in enumerate(zip(states, op.states, strict=True)):
         if value.type != state.type:
-            raise VerifyException(
-                f"yielded state #{i} ('{state.name}') must be {state.type}, got {value.type}"
-            )
+            raise VerifyException(f"yielded state #{i} ('{state.name}') must be {state.type}, got {value.type}")
         extra = axes[value] - {*state.axes, time}
         if extra:
             raise VerifyException(f"yielded state #{i} ('{state.name}') keeps axis '{min(extra)}': reduce it")
@@ -476,14 +463,10 @@ def verify_step(
             )
         extra = axes[value] - set(result.axes)
         if extra and op.output_kinds.data[i].data is not ResultKind.REDUCED:
-            raise VerifyException(
-                f"yielded output #{i} ('{result.name}') keeps axis '{min(extra)}': reduce it"
-            )
+            raise VerifyException(f"yielded output #{i} ('{result.name}') keeps axis '{min(extra)}': reduce it")
     for j, i in enumerate(op.last_states, op.num_outputs):
         if element_type(op.res[j].type) != op.states[i].type:
-            raise VerifyException(
-                f"result #{j} is the last '{op.states[i].name}' and must hold {op.states[i].type}"
-            )
+            raise VerifyException(f"result #{j} is the last '{op.states[i].name}' and must hold {op.states[i].type}")
 
 
 Recurrence = Dialect(
