@@ -231,7 +231,7 @@ class Packing:
         return [_bf16_bits(value) if i in self._bf16 else value for i, value in enumerate(values)]
 
     def _write_one_by_one(self, buffer: Any, values: Sequence[int | float]) -> None:
-        """The road of errors: says which value is wrong, or lets a float that is too large become infinite."""
+        """After an error: says which value is wrong, or lets a float that is too large become infinite."""
         if len(values) != len(self.operands):
             raise SignatureError(f"expected {len(self.operands)} values, one an operand; {len(values)} came")
         for i, (operand, code, value) in enumerate(zip(self.operands, self._codes, values, strict=True)):
