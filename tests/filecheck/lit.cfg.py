@@ -26,6 +26,6 @@ for name in ("HOME", "SCANWEAVER_MLIR_OPT", "SCANWEAVER_CACHE_DIR", "CUDA_HOME")
     if name in os.environ:
         config.environment[name] = os.environ[name]
 
-config.substitutions.append(("%mlir-opt", str(find("mlir-opt").path)))
+config.substitutions += [("%mlir-opt", str(find("mlir-opt").path)), ("%python", sys.executable)]
 if look("ptxas") is not None:
     config.available_features.add("ptxas")
