@@ -255,7 +255,9 @@ class IterationOp(IRDLOperation, ABC):
     def sizes(self) -> dict[str, int]:
         """The sizes that operand and result types fix."""
         found: dict[str, int] = {}
-        for array in (*self.init_arrays, *self.input_arrays, *self.result_arrays):
+        # A sampled result has fewer steps than time.
+        results = [array for i, array in enumerate(self.result_arrays) if self.sample_step(i) == 1]
+        for array in (*self.init_arrays, *self.input_arrays, *results):
             if not array.is_scalar:
                 found |= {a: n for a, n in zip(array.axes, shape_of(array.type), strict=True) if n >= 0}
         return found
