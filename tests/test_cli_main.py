@@ -65,13 +65,15 @@ def test_doctor_exits_1_with_what_is_missing(tmp_path: Path) -> None:
     ran = run_scanweaver("doctor", SCANWEAVER_MLIR_OPT=str(tmp_path / "mlir-opt"))
     assert ran.returncode == 1
     assert "mlir-opt: not usable" in ran.stdout
-    assert 'pip install "scanweaver[mlir]"' in ran.stdout
-    assert ran.stdout.splitlines()[-1] == "Missing: mlir-opt"
+    (remedy,) = ran.stdout.partition("\nMissing:\n")[2].splitlines()
+    assert remedy.startswith("  mlir-opt: mlir-opt was not found")
+    assert 'pip install "scanweaver[mlir]"' in remedy
 
 
 def test_doctor_exits_1_where_the_cache_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "a_file").touch()
     ran = run_scanweaver("doctor", SCANWEAVER_CACHE_DIR=str(tmp_path / "a_file" / "cache"))
     assert ran.returncode == 1
-    assert "SCANWEAVER_CACHE_DIR" in ran.stdout
-    assert ran.stdout.splitlines()[-1] == "Missing: cache"
+    (remedy,) = ran.stdout.partition("\nMissing:\n")[2].splitlines()
+    assert remedy.startswith(f"  cache: cannot write to {tmp_path / 'a_file'}")
+    assert "SCANWEAVER_CACHE_DIR" in remedy

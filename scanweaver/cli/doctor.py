@@ -13,9 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scanweaver.config import config
 from scanweaver.errors import ToolchainError
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _TOOLS = ("mlir-opt", "mlir-translate", "opt", "llc", "cc")
 
@@ -44,11 +48,12 @@ def main() -> int:
             print(f"{finding.name}: {finding.found}" + (f" ({finding.where})" if finding.where else ""))
 
     missing = [finding for finding in findings if finding.missing is not None]
+    if not missing:
+        return 0
+    print("\nMissing:")
     for finding in missing:
-        print(f"\n{finding.name}: {finding.missing}")
-    if missing:
-        print(f"\nMissing: {', '.join(finding.name for finding in missing)}")
-    return 1 if missing else 0
+        print(f"  {finding.name}: {finding.missing}")
+    return 1
 
 
 def _findings() -> Iterator[Finding]:
@@ -79,7 +84,7 @@ def _tool(name: str) -> Finding:
     try:
         tool = find(name)
     except ToolchainError as error:
-        return Finding(name, "not usable", missing=str(error))
+        return Finding(name, "not usable", missing=str(error).splitlines()[0])
     return Finding(name, tool.version(), str(tool.path))
 
 
@@ -147,10 +152,11 @@ def _size(folder: Path) -> str:
     return f"{len(sizes)} files, {sum(sizes) / 2**20:.1f} MiB"
 
 
-def _table(findings: list[Finding]):
+def _table(findings: list[Finding]) -> Table:
     from rich.table import Table
 
-    table = Table("", "found", "where", title="ScanWeaver")
+    table = Table("", "found", title="ScanWeaver")
+    table.add_column("where", overflow="fold")
     for finding in findings:
         style = "red" if finding.missing is not None else ""
         table.add_row(finding.name, finding.found, finding.where, style=style)
