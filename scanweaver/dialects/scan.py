@@ -416,10 +416,10 @@ class BlockScanOp(IRDLOperation):
         apply(combine(e_0, …, e_{p-1}), carry)        the carry itself for p = 0
 
         %h = scan.block_scan [lanes 32, row_lanes 1, warps 1] elements(%a, %b : f32, f32) carry(%c : f32)
-               position(%lane, %warp : i32, i32) scratch() combine { … } apply { … }
+               position(%lane, %warp, %row : i32, i32, i32) scratch() combine { … } apply { … }
 
-    `carry` is the same in all participants. `position` is the participant's lane and warp across time. `scratch`
-    holds one pointer to workgroup memory per element where warps > 1: `warps` x rows of the block elements each.
+    `carry` is the same in all participants. `position` is the participant's lane and warp across time, and its row
+    in the block. `scratch` is, where warps > 1, one memref in workgroup memory per element value: `warps` x rows.
     """
 
     name = "scan.block_scan"
@@ -464,14 +464,14 @@ class BlockScanOp(IRDLOperation):
         check_types("apply's arguments", self.apply.block.arg_types, element + carry)
         check_types("apply's yield", [v.type for v in yielded(self.apply)], carry)
         check_types("results", [r.type for r in self.res], carry)
-        if len(self.position) != 2:
-            raise VerifyException("position is the lane and the warp across time")
+        if len(self.position) != 3:
+            raise VerifyException("position is the lane and the warp across time, and the row in the block")
         if self.lanes.data * self.row_lanes.data > 32 or 32 % (self.lanes.data * self.row_lanes.data):
             raise VerifyException("lanes and row_lanes share the 32 lanes of a warp")
         if (self.warps.data > 1) != bool(self.scratch):
             raise VerifyException("scratch is there exactly where several warps share a row")
         if self.scratch and len(self.scratch) != len(element):
-            raise VerifyException(f"scratch is one pointer per element value, got {len(self.scratch)}")
+            raise VerifyException(f"scratch is one memref per element value, got {len(self.scratch)}")
 
     def print(self, printer: Printer) -> None:
         shape = f"lanes {self.lanes.data}, row_lanes {self.row_lanes.data}, warps {self.warps.data}"
