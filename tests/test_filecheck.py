@@ -61,9 +61,7 @@ def test_a_wrong_expectation_fails(tmp_path: Path) -> None:
     """The road from a wrong CHECK line to a red test."""
     (tmp_path / "lit.cfg.py").write_text((ROOT / "lit.cfg.py").read_text())
     wrong = tmp_path / "wrong.mlir"
-    wrong.write_text(
-        "// RUN: scanweaver-opt %s | filecheck %s\n// CHECK: func.func @g\nfunc.func @f() { return }\n"
-    )
+    wrong.write_text("// RUN: scanweaver-opt %s | filecheck %s\n// CHECK: func.func @g\nfunc.func @f() { return }\n")
     ran = run_lit(wrong, tmp_path / "out")
     assert ran.returncode == 1, ran.stdout + ran.stderr
     assert "FAIL: ScanWeaver :: wrong.mlir" in ran.stdout
