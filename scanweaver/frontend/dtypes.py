@@ -1,8 +1,8 @@
-"""Element types: the names users write and the short names that the compiler uses."""
+"""Element types: the names that users write and the short names that the compiler uses."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 Kind = Literal["bool", "int", "float", "complex"]
 
@@ -20,21 +20,25 @@ SHORT: dict[str, str] = {
     "complex64": "c64",
     "complex128": "c128",
 }
-"""From PyTorch's name to the short one (`u8` is an `i8` in MLIR, extended without sign)."""
+"""From PyTorch's name to the short one. `u8` is an `i8` in MLIR, extended without sign."""
 
 LONG: dict[str, str] = {short: name for name, short in SHORT.items()}
+
+_PYTHON: dict[type, str] = {bool: "i1", int: "i64", float: "f32"}
 
 
 def kind_of(short: str) -> Kind:
     """Which kind of number a short dtype name holds."""
     if short == "i1":
         return "bool"
-    return {"i": "int", "u": "int", "c": "complex"}.get(short[0], "float")  # type: ignore[return-value]
+    if short.startswith("c"):
+        return "complex"
+    return "int" if short[0] in "iu" else "float"
 
 
-def short_name(dtype: object) -> str | None:
-    """The short name of a dtype given as `torch.bfloat16`, `"bfloat16"`, `"bf16"` or Python's `float`; None if unknown."""
-    if dtype in (bool, int, float):
-        return {bool: "i1", int: "i64", float: "f32"}[dtype]  # type: ignore[index]
+def short_name(dtype: Any) -> str | None:
+    """The short name of `torch.bfloat16`, `"bfloat16"`, `"bf16"` or Python's `float`; None if it is no dtype."""
+    if isinstance(dtype, type):
+        return _PYTHON.get(dtype)
     name = str(dtype).removeprefix("torch.")
     return SHORT.get(name) or (name if name in LONG else None)

@@ -20,7 +20,7 @@ Mode = Literal["outputs", "trajectories", "last"]
 Role = Literal["state", "input", "output"]
 Span = tuple[int, int]
 
-_WORD = re.compile(r"[^\W\d]\w*")
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBER = re.compile(r"[-+]?(?:inf|nan|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)(?![\w.])")
 _TOKEN = re.compile(r"->|\.\.\.|\w+|\S")
 
@@ -224,7 +224,7 @@ def _error(text: str, message: str, span: Span) -> SignatureError:
 
 
 def _is_name(word: str) -> bool:
-    return word.isidentifier() and not iskeyword(word)
+    return _WORD.fullmatch(word) is not None and not iskeyword(word)
 
 
 def _twice(array: str, axes: tuple[str, ...], axis: str, text: str) -> str:
@@ -233,8 +233,9 @@ def _twice(array: str, axes: tuple[str, ...], axis: str, text: str) -> str:
     used = set(_WORD.findall(text))
     other = next((c for c in letters[first:] + letters[:first] if c not in used and len(axis) == 1), axis + "2")
     return (
-        f"axis `{axis}` stands twice in `{array}`, and an axis stands once in an array: give the second a name of its own, "
-        f'`{array}[{" ".join((*axes, other))}]`, and read a value along it with `sw.rename(x, {axis}="{other}")`'
+        f"axis `{axis}` stands twice in `{array}`, and an axis stands once in an array: give the second a name of "
+        f"its own, `{array}[{' '.join((*axes, other))}]`, and read a value along it with "
+        f'`sw.rename(x, {axis}="{other}")`'
     )
 
 

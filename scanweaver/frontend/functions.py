@@ -1,0 +1,397 @@
+"""The functions of a step: `sw.exp`, `sw.where`, `sw.sum` and the others.
+
+Each takes a step's values and Python numbers; of numbers alone it gives a number. Composite functions are expanded
+here, so that the dialects know only `arith`, `math` and what runs over axes.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from xdsl.dialects import arith
+from xdsl.dialects import math as mathd
+from xdsl.ir import Operation, SSAValue
+
+from scanweaver.dialects.recurrence import ReduceOp, RenameOp, TakeOp
+from scanweaver.errors import SignatureError, UnsupportedError
+from scanweaver.frontend.dtypes import LONG, kind_of, short_name
+from scanweaver.frontend.misuse import FUNCTIONS, refuse, user_source
+from scanweaver.frontend.values import (
+    Operand,
+    Value,
+    as_number,
+    as_value,
+    compare,
+    convert,
+    extreme,
+    float_type,
+    floats,
+    int_type,
+    is_infinite,
+    is_nan,
+    promote,
+    select,
+    tracing_of,
+)
+
+__all__ = sorted(FUNCTIONS)  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+# --- one value --------------------------------------------------------------------------------------------------
+
+
+def _unary(name: str, op: Callable[[SSAValue], Operation], of_number: Callable[[float], float], x: Operand) -> Any:
+    if tracing_of(x) is None:
+        return _of_number(of_number, x)
+    (value,) = floats(f"sw.{name}", x)
+    return value.tracing.emit(op(value.ssa), (value,), "float")
+
+
+def _of_number(function: Callable[[float], float], x: Any) -> float:
+    try:
+        return function(x)
+    except OverflowError:
+        return math.inf
+    except (ValueError, ZeroDivisionError):
+        return math.nan
+
+
+def _log_of_number(log: Callable[[float], float]) -> Callable[[float], float]:
+    return lambda x: -math.inf if x == 0 else log(x)
+
+
+def exp(x: Operand) -> Any:
+    """e to the power x."""
+    return _unary("exp", mathd.ExpOp, math.exp, x)
+
+
+def exp2(x: Operand) -> Any:
+    """2 to the power x."""
+    return _unary("exp2", mathd.Exp2Op, lambda x: 2.0**x, x)
+
+
+def expm1(x: Operand) -> Any:
+    """exp(x) - 1, exact near 0."""
+    return _unary("expm1", mathd.ExpM1Op, math.expm1, x)
+
+
+def log(x: Operand) -> Any:
+    """The natural logarithm."""
+    return _unary("log", mathd.LogOp, _log_of_number(math.log), x)
+
+
+def log2(x: Operand) -> Any:
+    """The logarithm to base 2."""
+    return _unary("log2", mathd.Log2Op, _log_of_number(math.log2), x)
+
+
+def log1p(x: Operand) -> Any:
+    """log(1 + x), exact near 0."""
+    return _unary("log1p", mathd.Log1pOp, lambda x: -math.inf if x == -1 else math.log1p(x), x)
+
+
+def sqrt(x: Operand) -> Any:
+    """The square root."""
+    return _unary("sqrt", mathd.SqrtOp, math.sqrt, x)
+
+
+def rsqrt(x: Operand) -> Any:
+    """1 / sqrt(x)."""
+    return _unary("rsqrt", mathd.RsqrtOp, lambda x: math.inf if x == 0 else 1 / math.sqrt(x), x)
+
+
+def sin(x: Operand) -> Any:
+    """The sine."""
+    return _unary("sin", mathd.SinOp, math.sin, x)
+
+
+def cos(x: Operand) -> Any:
+    """The cosine."""
+    return _unary("cos", mathd.CosOp, math.cos, x)
+
+
+def tanh(x: Operand) -> Any:
+    """The hyperbolic tangent."""
+    return _unary("tanh", mathd.TanhOp, math.tanh, x)
+
+
+def erf(x: Operand) -> Any:
+    """The error function."""
+    return _unary("erf", mathd.ErfOp, math.erf, x)
+
+
+def sigmoid(x: Operand) -> Any:
+    """1 / (1 + exp(-x))."""
+    return 1.0 / (1.0 + exp(-_float("sigmoid", x)))
+
+
+def silu(x: Operand) -> Any:
+    """x · sigmoid(x)."""
+    x = _float("silu", x)
+    return x * sigmoid(x)
+
+
+def softplus(x: Operand) -> Any:
+    """log(1 + exp(x)), as max(x, 0) + log1p(exp(-|x|)): right for every x."""
+    x = _float("softplus", x)
+    return maximum(x, 0.0) + log1p(exp(-abs(x)))
+
+
+def relu(x: Operand) -> Any:
+    """max(x, 0), NaN where x is NaN."""
+    return maximum(x, 0)
+
+
+def isnan(x: Operand) -> Any:
+    """Whether x is NaN: a bool."""
+    if tracing_of(x) is None:
+        return math.isnan(x)  # pyright: ignore[reportArgumentType]
+    return is_nan(floats("sw.isnan", x)[0])
+
+
+def detach(x: Operand) -> Any:
+    """x, through which no gradient flows."""
+    tracing_of(x)
+    return x
+
+
+def _float(name: str, x: Operand) -> Operand:
+    """`x` as a float, with the name of the function that wants it in a refusal."""
+    return float(as_number(x) or 0.0) if tracing_of(x) is None else floats(f"sw.{name}", x)[0]
+
+
+# --- two and three values ---------------------------------------------------------------------------------------
+
+
+def maximum(a: Operand, b: Operand) -> Any:
+    """The larger, NaN where either is NaN."""
+    if tracing_of(a, b) is None:
+        return a + b if a != a or b != b else builtins.max(a, b)  # pyright: ignore[reportArgumentType]
+    return extreme("sw.maximum", a, b, largest=True)
+
+
+def minimum(a: Operand, b: Operand) -> Any:
+    """The smaller, NaN where either is NaN."""
+    if tracing_of(a, b) is None:
+        return a + b if a != a or b != b else builtins.min(a, b)  # pyright: ignore[reportArgumentType]
+    return extreme("sw.minimum", a, b, largest=False)
+
+
+def clamp(x: Operand, lo: Operand | None = None, hi: Operand | None = None) -> Any:
+    """min(max(x, lo), hi); a bound that is None is left out."""
+    if lo is None and hi is None:
+        refuse("`sw.clamp(x, lo, hi)` needs at least one of its bounds")
+    if lo is not None:
+        x = maximum(x, lo)
+    return x if hi is None else minimum(x, hi)
+
+
+def logaddexp(a: Operand, b: Operand) -> Any:
+    """log(exp(a) + exp(b)), right with infinities: equal ones give a difference of 0, not NaN."""
+    if tracing_of(a, b) is None:
+        a, b = builtins.max(a, b), builtins.min(a, b)  # pyright: ignore[reportArgumentType]
+        return a + log(2.0) if a == b else a + log1p(exp(b - a))
+    x, y = floats("sw.logaddexp", a, b)
+    gap = select(compare("==", x, y), 0.0, -abs(x - y))
+    return maximum(x, y) + log1p(exp(gap))
+
+
+def where(cond: Operand, a: Operand, b: Operand) -> Any:
+    """a where cond, a bool, holds, else b. A branch that is not taken contributes nothing, not even its NaN."""
+    tracing = tracing_of(cond, a, b)
+    if not isinstance(cond, Value):
+        return a if cond else b
+    if cond.kind != "bool":
+        refuse(f"the condition of `sw.where` is a bool, got {_a(cond)}: compare it, as in `sw.where(x != 0, a, b)`")
+    assert tracing is not None
+    return select(cond, a, b)
+
+
+def cast(x: Operand, dtype: Any) -> Any:
+    """x in another dtype, given as `torch.int32` or `"int32"`: rounded to its precision, wrapped to its bits.
+
+    The step goes on computing in float32 (float64 where an input is) and int64.
+    """
+    short = short_name(dtype)
+    if short is None:
+        refuse(f"`sw.cast` to {dtype!r}: a dtype is one of {', '.join(LONG.values())}")
+    kind = kind_of(short)
+    if kind == "complex":
+        _no_complex("cast")
+    if tracing_of(x) is None:
+        return {"bool": bool, "int": int, "float": float}[kind](x)  # pyright: ignore[reportArgumentType]
+    assert isinstance(x, Value)
+    value = convert(x, kind)
+    if kind == "bool":
+        return value
+    tracing = value.tracing
+    if kind == "float":
+        if short == tracing.compute:
+            return value
+        if short == "f64":
+            refuse("`sw.cast` to float64: a step computes in float64 where one of its inputs is float64")
+        narrow = tracing.emit(arith.TruncFOp(value.ssa, float_type(short)), (value,), "float")
+        return tracing.emit(arith.ExtFOp(narrow.ssa, float_type(tracing.compute)), (narrow,), "float")
+    if short != "i64":
+        narrow = tracing.emit(arith.TruncIOp(value.ssa, int_type(short)), (value,), "int")
+        widen = arith.ExtUIOp if short.startswith("u") else arith.ExtSIOp
+        value = tracing.emit(widen(narrow.ssa, int_type("i64")), (narrow,), "int")
+    return Value(tracing, value.ssa, value.axes, "int", short)
+
+
+# --- complex ----------------------------------------------------------------------------------------------------
+
+
+def _no_complex(name: str) -> NoReturn:
+    raise UnsupportedError(f"sw.{name}: complex values are not built yet\n    {user_source()}")
+
+
+def real(x: Operand) -> Any:
+    """The real part. Not built yet: raises UnsupportedError."""
+    _no_complex("real")
+
+
+def imag(x: Operand) -> Any:
+    """The imaginary part. Not built yet: raises UnsupportedError."""
+    _no_complex("imag")
+
+
+def conj(x: Operand) -> Any:
+    """The conjugate. Not built yet: raises UnsupportedError."""
+    _no_complex("conj")
+
+
+def complex(re: Operand, im: Operand) -> Any:
+    """re + i·im. Not built yet: raises UnsupportedError."""
+    _no_complex("complex")
+
+
+# --- over axes --------------------------------------------------------------------------------------------------
+
+
+def sum(x: Operand, axes: str) -> Any:
+    """The sum over axes, as in `sw.sum(C * h, "n")`."""
+    value, names = _over("sum", x, axes)
+    return _reduce("add", value, names)
+
+
+def max(x: Operand, axes: str) -> Any:
+    """The largest over axes; NaN where one is NaN."""
+    value, names = _over("max", x, axes)
+    return _reduce("max", value, names)
+
+
+def min(x: Operand, axes: str) -> Any:
+    """The smallest over axes; NaN where one is NaN."""
+    value, names = _over("min", x, axes)
+    return _reduce("min", value, names)
+
+
+def argmax(x: Operand, axes: str) -> Any:
+    """The position of the largest over one axis, the first of equals: an integer."""
+    return _position("argmax", x, axes)
+
+
+def argmin(x: Operand, axes: str) -> Any:
+    """The position of the smallest over one axis, the first of equals: an integer."""
+    return _position("argmin", x, axes)
+
+
+def logsumexp(x: Operand, axes: str) -> Any:
+    """log(sum(exp(x))) over axes, right with infinities: nothing is subtracted where the largest is infinite."""
+    value, names = _over("logsumexp", x, axes)
+    value = convert(value, "float")
+    top = _reduce("max", value, names)
+    shift = select(is_infinite(top), 0.0, top)
+    return log(_reduce("add", exp(value - shift), names)) + shift
+
+
+def take(x: Operand, i: Operand, axis: str) -> Any:
+    """x at position i of an axis, i an integer value or a Python int counted from 0."""
+    value, names = _over("take", x, axis)
+    if len(names) != 1:
+        _wrong_axis(f"`sw.take` reads one position of one axis, got {axis!r}")
+    tracing = value.tracing
+    tracing_of(i)
+    if isinstance(i, Value):
+        if i.kind != "int":
+            refuse(f"the position of `sw.take` is an integer, got {_a(i)}: write `sw.cast(i, torch.int64)`")
+    elif not isinstance(as_number(i), int) or isinstance(i, bool) or i < 0:
+        refuse(f"the position of `sw.take` is an integer counted from 0, got {i!r}")
+    index = as_value(tracing, i, "int")
+    axes = (value.axes - {names[0]}) | index.axes
+    return tracing.emit(TakeOp(value.ssa, index.ssa, names[0]), (value, index), value.kind, axes)
+
+
+def rename(x: Operand, /, **axes: str) -> Any:
+    """x read along another axis of the same size: `sw.rename(h, d="e")`, so that a state can mix with itself."""
+    if not axes:
+        refuse('`sw.rename` names the axes to exchange, as in `sw.rename(h, d="e")`')
+    for source, target in axes.items():
+        value, _ = _over("rename", x, source)
+        tracing = value.tracing
+        if target == tracing.time:
+            _wrong_axis(f"`sw.rename` to time `{target}`: only the axes of one step can be exchanged")
+        if target not in tracing.axes:
+            _wrong_axis(
+                f"`sw.rename` to `{target}`, which no array of the signature has: expected {_list(tracing.axes)}"
+            )
+        if target in value.axes:
+            _wrong_axis(
+                f"`sw.rename` to `{target}`, an axis that the value has already: it varies over {_list(value.axes)}"
+            )
+        op = RenameOp(value.ssa, source, target)
+        x = tracing.emit(op, (value,), value.kind, (value.axes - {source}) | {target})
+    return x
+
+
+def _over(name: str, x: Operand, axes: Any) -> tuple[Value, tuple[str, ...]]:
+    """A value and the names of the axes to run over, all of which it has."""
+    tracing = tracing_of(x)
+    if not isinstance(x, Value) or tracing is None:
+        refuse(f"`sw.{name}` runs over the axes of a step's value, got the number {x!r}")
+    if not isinstance(axes, str):
+        refuse(f'the axes of `sw.{name}` are one string, as in "n" or "d n", got {axes!r}')
+    names = tuple(axes.split())
+    if not names or len(set(names)) != len(names):
+        _wrong_axis(f"`sw.{name}` runs over one or more different axes, got {axes!r}")
+    for axis in names:
+        if axis == tracing.time:
+            _wrong_axis(f"`sw.{name}` over time `{axis}`: a step sees one moment, carry a state instead")
+        if axis not in x.axes:
+            comma = ": axes are separated by spaces" if "," in axis else ""
+            _wrong_axis(
+                f"`sw.{name}` over `{axis}`, which the value does not have{comma}; it varies over {_list(x.axes)}"
+            )
+    return x, names
+
+
+def _reduce(kind: str, x: Value, axes: tuple[str, ...]) -> Value:
+    if x.kind == "bool":
+        refuse(f"a bool in `sw.{'sum' if kind == 'add' else kind}`: count by `sw.sum(sw.cast(x, torch.int64), ...)`")
+    return x.tracing.emit(ReduceOp(kind, x.ssa, axes), (x,), x.kind, x.axes - set(axes))
+
+
+def _position(name: str, x: Operand, axes: str) -> Value:
+    value, names = _over(name, x, axes)
+    if len(names) > 1:
+        raise UnsupportedError(
+            f"sw.{name} over several axes at once is not built yet, got {axes!r}\n    {user_source()}"
+        )
+    (value,) = promote(f"sw.{name}", value)
+    return value.tracing.emit(ReduceOp(name, value.ssa, names), (value,), "int", value.axes - set(names))
+
+
+def _wrong_axis(message: str) -> NoReturn:
+    raise SignatureError(f"{message}\n    {user_source()}")
+
+
+def _list(axes: frozenset[str]) -> str:
+    return ", ".join(f"`{axis}`" for axis in sorted(axes)) or "no axis"
+
+
+def _a(x: Value) -> str:
+    return {"bool": "a bool", "int": "an integer", "float": "a float"}[x.kind]

@@ -1,0 +1,46 @@
+"""What a call decides about a kernel, and nothing more: two calls with equal specializations run the same one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Given:
+    """A tensor or number given at the call: its name, axes in dimension order and short dtype.
+
+    `scalar`: a number, passed by value; otherwise a tensor (a 0-d one where `axes` is empty).
+    """
+
+    name: str
+    axes: tuple[str, ...]
+    dtype: str
+    scalar: bool = False
+
+
+@dataclass(frozen=True)
+class Specialization:
+    """The given inputs in the signature's order, how the states start, constants and flags.
+
+    `leading` names the axes that `...` stands for. `inits` has one entry a state; None starts it at its signature's
+    number. `constants` are (name, type, value): 1, 1.0 and True differ. `sizes` fixes the axes that the step reduces,
+    renames or takes from; empty before the step was traced.
+    """
+
+    inputs: tuple[Given, ...]
+    inits: tuple[Given | None, ...]
+    leading: tuple[str, ...] = ()
+    constants: tuple[tuple[str, type, Any], ...] = ()
+    return_last: bool = False
+    reverse: bool = False
+    sizes: tuple[tuple[str, int], ...] = ()
+
+    def with_sizes(self, sizes: dict[str, int]) -> Specialization:
+        """The same with the sizes of the given axes fixed."""
+        return replace(self, sizes=tuple(sizes.items()))
+
+    @property
+    def operands(self) -> tuple[Given, ...]:
+        """The kernel's operands in order: the starts that are given, then the inputs."""
+        return (*(init for init in self.inits if init is not None), *self.inputs)
