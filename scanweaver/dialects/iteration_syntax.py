@@ -107,6 +107,8 @@ def parse_iteration(parser: Parser) -> Header:
 
     def parse_axis() -> None:
         name = parser.parse_identifier()
+        if name in axes:
+            parser.raise_error(f"axis '{name}' stands twice")
         parser.parse_punctuation(":")
         axes[name] = parser.parse_str_enum(IteratorKind)
 
