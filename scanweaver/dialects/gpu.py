@@ -364,8 +364,8 @@ class FuncOp(UpstreamOp):
     arg_attrs = opt_prop_def(ArrayAttr[DictionaryAttr])
     workgroup_attrib_attrs = opt_prop_def(ArrayAttr[DictionaryAttr])
     private_attrib_attrs = opt_prop_def(ArrayAttr[DictionaryAttr])
-    known_block_size = opt_prop_def(DenseArrayBase.constr(i32))
-    known_grid_size = opt_prop_def(DenseArrayBase.constr(i32))
+    known_block_size = opt_prop_def()  # array<i32: x, y, z>; verified below, where the message can name it
+    known_grid_size = opt_prop_def()
 
     body = region_def()
 
@@ -441,8 +441,8 @@ class FuncOp(UpstreamOp):
             raise VerifyException(f"kernel @{self.sym_name.data} returns nothing; write to a pointer instead")
         for name in ("known_block_size", "known_grid_size"):
             sizes = self.properties.get(name)
-            if isa(sizes, DenseArrayBase[IntegerType]) and (len(sizes) != 3 or min(sizes.get_values()) < 1):
-                raise VerifyException(f"{name} is three positive sizes (x, y, z), got {sizes}")
+            if sizes is not None and not _three_sizes(sizes):
+                raise VerifyException(f"{name} is array<i32: x, y, z> of positive sizes, got {sizes}")
         self._verify_attributions(self.workgroup, self.workgroup_attrib_attrs, WORKGROUP)
         self._verify_attributions(self.private, self.private_attrib_attrs, PRIVATE)
 
@@ -536,6 +536,16 @@ FUNC_SYNTAX = (
     "private_attrib_attrs",
 )
 """What the custom syntax of `gpu.func` says in words."""
+
+
+def _three_sizes(sizes: Attribute) -> bool:
+    # mlir-opt refuses a wrong number of them and drops a list or another width in silence.
+    return (
+        isa(sizes, DenseArrayBase[IntegerType])
+        and sizes.elt_type == i32
+        and len(sizes) == 3
+        and min(sizes.get_values()) > 0
+    )
 
 
 def _alignment(buffer: MemRefType, attrs: DictionaryAttr | None) -> int:
