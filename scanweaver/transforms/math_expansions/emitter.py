@@ -152,33 +152,36 @@ class Emitter:
             value = self.fma(value, x, coefficient)
         return value
 
-    # choices
-
-    def compare(self, how: str, a: SSAValue, b: SSAValue) -> SSAValue:
-        return self.emit(arith.CmpfOp(a, b, how))
-
-    def select(self, condition: SSAValue, yes: SSAValue, no: SSAValue) -> SSAValue:
-        return self.emit(arith.SelectOp(condition, yes, no))
+    def minimum(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        """The smaller; NaN if either is."""
+        return self.emit(arith.MinimumfOp(a, b))
 
     def clamp(self, x: SSAValue, lo: float, hi: float) -> SSAValue:
-        """`x` within [lo, hi]; NaN stays. Written so that x86 makes it one max and one min."""
-        low, high = self.number(lo), self.number(hi)
-        x = self.select(self.compare("ogt", low, x), low, x)
-        return self.select(self.compare("olt", high, x), high, x)
+        """`x` within [lo, hi]; NaN stays."""
+        return self.minimum(self.emit(arith.MaximumfOp(x, self.number(lo))), self.number(hi))
 
     # bits
 
     def as_bits(self, a: SSAValue) -> SSAValue:
-        return self.emit(arith.BitcastOp(a, self.like(self.integer)))
+        return self._bitcast(a, self.like(self.integer))
 
     def as_float(self, bits: SSAValue) -> SSAValue:
-        return self.emit(arith.BitcastOp(bits, self.type))
+        return self._bitcast(bits, self.type)
+
+    def _bitcast(self, a: SSAValue, type: Attribute) -> SSAValue:
+        return self.emit(arith.BitcastOp(a, type) if self.shape is None else vector.BitcastOp(a, type))
 
     def add_bits(self, a: SSAValue, b: SSAValue) -> SSAValue:
         return self.emit(arith.AddiOp(a, b))
 
     def sub_bits(self, a: SSAValue, b: SSAValue) -> SSAValue:
         return self.emit(arith.SubiOp(a, b))
+
+    def and_bits(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.emit(arith.AndIOp(a, b))
+
+    def or_bits(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.emit(arith.OrIOp(a, b))
 
     def to_exponent(self, a: SSAValue) -> SSAValue:
         """Bits `a` moved up to where the exponent stands; what does not fit is lost."""
@@ -189,7 +192,27 @@ class Emitter:
         return self.emit(arith.ShRSIOp(bits, self.whole(self.format.mantissa)))
 
     def to_float(self, whole: SSAValue) -> SSAValue:
-        return self.emit(arith.SIToFPOp(whole, cast("Float32Type", self.type)))
+        """A small integer as a float, by way of the low bits of a large one."""
+        magic = 1.5 * 2**self.format.mantissa
+        shifted = self.as_float(self.add_bits(whole, self.whole(self.format.bits_of(magic))))
+        return self.sub(shifted, self.number(magic))
+
+    # choices: conditions are integers whose sign bit says yes (xDSL's comparisons and selections know no vectors)
+
+    def all_ones_if_negative(self, bits: SSAValue) -> SSAValue:
+        return self.emit(arith.ShRSIOp(bits, self.whole(self.format.bits - 1)))
+
+    def choose(self, condition: SSAValue, yes: SSAValue, no: SSAValue) -> SSAValue:
+        """Float `yes` where `condition` is negative, else `no`: every bit of it, with no arithmetic on either."""
+        no = self.as_bits(no)
+        difference = self.emit(arith.XOrIOp(self.as_bits(yes), no))
+        chosen = self.and_bits(difference, self.all_ones_if_negative(condition))
+        return self.as_float(self.emit(arith.XOrIOp(chosen, no)))
+
+    def keep_tiny(self, x: SSAValue, result: SSAValue) -> SSAValue:
+        """`x` itself where it is so small that x + x² rounds to x: -0 keeps its sign, a denormal all its bits."""
+        tiny = self.format.bits_of(2.0 ** -(self.format.mantissa + 2))
+        return self.choose(self.sub_bits(self.as_bits(self.abs(x)), self.whole(tiny)), x, result)
 
 
 @dataclass

@@ -39,17 +39,23 @@ def exp2(e: Emitter, x: SSAValue) -> SSAValue:
 
 
 def expm1(e: Emitter, x: SSAValue) -> SSAValue:
-    """e^x - 1, in terms of 2^n·(e^r - 1) + (2^n - 1), so that what cancels is exact."""
+    """e^x - 1."""
     y = e.clamp(x, *((-30.0, 89.0) if e.format is F32 else (-50.0, 710.0)))
-    n, scale = _nearest(e, y, 1 / LN2, bias=-1)  # 2^(n-1): 2^n itself overflows before the result does
+    return e.keep_tiny(x, expm1_within_range(e, y))
+
+
+def expm1_within_range(e: Emitter, x: SSAValue) -> SSAValue:
+    """e^x - 1 where that is finite and x above -50 or so: 2^n·(e^r - 1) + (2^n - 1), of which only e^r - 1 rounds.
+
+    Computed as twice its half, since 2^n overflows before the result does.
+    """
+    n, scale = _nearest(e, x, 1 / LN2, bias=-1)
     hi, lo = _split(e.format, -LN2, -coefficients.LN2_TAIL)
-    r = e.fma(n, e.number(lo), e.fma(n, e.number(hi), y))
+    r = e.fma(n, e.number(lo), e.fma(n, e.number(hi), x))
     tail = e.polynomial(r, coefficients.EXPM1[e.format.bits])
     q = e.fma(e.mul(r, r), tail, r)
     half = e.fma(scale, q, e.add(scale, e.number(-0.5)))
-    # A tiny x is its own result: -0 keeps its sign, and a denormal all its bits, which half of it would lose.
-    tiny = e.compare("olt", e.abs(x), e.number(2.0 ** -(e.format.mantissa + 2)))
-    return e.select(tiny, x, e.add(half, half))
+    return e.add(half, half)
 
 
 def _nearest(e: Emitter, x: SSAValue, factor: float, bias: int = 0) -> tuple[SSAValue, SSAValue]:

@@ -70,6 +70,10 @@ def main() -> None:
     def atanh_tail(w: Any) -> Any:  # (2 atanh(s) - 2 s) / s^3 at w = s^2
         return 2 * mp.hyp2f1(1, 1.5, 2.5, w) / 3
 
+    def tanh_tail(w: Any) -> Any:  # (tanh(x) - x) / x^3 at w = x^2
+        x = mp.sqrt(w)
+        return (mp.tanh(x) - x) / x**3 if w > mp.mpf(10) ** -12 else 2 * w / 15 - mp.mpf(1) / 3
+
     slack = mp.mpf("1.0001")  # the reduced argument may pass the end of its interval by rounding
     wide, half = ln2 * slack, ln2 / 2 * slack
     root = mp.sqrt(2)
@@ -83,6 +87,8 @@ def main() -> None:
         ("EXPM1 f64", exp_tail, lambda r: abs(r) / mp.exp(r), -half, half, 9),
         ("LOG f32", log_tail, lambda f: abs(f), 1 / root - 1, (root - 1) * slack, 8),
         ("LOG f64", atanh_tail, lambda w: w, mp.mpf(0), w_max, 6),
+        ("TANH f32", tanh_tail, lambda w: w, mp.mpf(0), mp.mpf("0.3125") ** 2 * slack, 3),
+        ("TANH f64", tanh_tail, lambda w: w, mp.mpf(0), mp.mpf("0.3125") ** 2 * slack, 7),
     ]
     for name, f, weight, lo, hi, degree in tables:
         coefficients, error = remez(f, lambda x, w=weight: w(x) + mp.mpf(10) ** -30, lo, hi, degree)

@@ -15,35 +15,35 @@ LN2 = math.log(2)
 def log(e: Emitter, x: SSAValue) -> SSAValue:
     """Natural logarithm: -inf at 0, NaN below."""
     k, f = _reduce(e, x)
-    return _at_the_edges(e, x, 0.0, e.fma(k, e.number(LN2), _log_near_1(e, f)))
+    return _at_the_edges(e, x, e.fma(k, e.number(LN2), _log_near_1(e, f)))
 
 
 def log2(e: Emitter, x: SSAValue) -> SSAValue:
     """Logarithm to base 2, exact at powers of two."""
     k, f = _reduce(e, x)
-    return _at_the_edges(e, x, 0.0, e.fma(_log_near_1(e, f), e.number(1 / LN2), k))
+    return _at_the_edges(e, x, e.fma(_log_near_1(e, f), e.number(1 / LN2), k))
 
 
 def log1p(e: Emitter, x: SSAValue) -> SSAValue:
     """log(1 + x), where 1 + x only chooses k; f comes from x itself, rounded once."""
-    k = _exponent(e, e.as_bits(e.add(x, e.number(1))))
-    # 2^(1-k): 2^-k itself leaves the normal range at the top of x's.
-    scale = e.as_float(e.sub_bits(e.whole(e.format.bits_of(2.0)), e.to_exponent(k)))
-    f = e.mul(e.fma(x, scale, e.add(scale, e.number(-2))), e.number(0.5))
+    u = e.add(x, e.number(1))
+    k = _exponent(e, e.as_bits(u))
+    # 2^(2-k): 2^-k itself leaves the normal range at the top of x's.
+    scale = e.as_float(e.sub_bits(e.whole(e.format.bits_of(4.0)), e.to_exponent(k)))
+    f = e.mul(e.fma(x, scale, e.add(scale, e.number(-4))), e.number(0.25))
     result = e.fma(e.to_float(k), e.number(LN2), _log_near_1(e, f))
-    tiny = e.compare("olt", e.abs(x), e.number(2.0 ** -(e.format.mantissa + 2)))
-    return _at_the_edges(e, x, -1.0, e.select(tiny, x, result))
+    return _at_the_edges(e, u, e.keep_tiny(x, result))
 
 
 def _reduce(e: Emitter, x: SSAValue) -> tuple[SSAValue, SSAValue]:
     """k and f of a positive x, both as floats; a denormal is scaled up first."""
     digits = e.format.mantissa
-    denormal = e.compare("olt", x, e.number(e.format.smallest_normal))
-    bits = e.as_bits(e.select(denormal, e.mul(x, e.number(2.0**digits)), x))
+    denormal = e.sub_bits(e.as_bits(x), e.whole(e.format.bits_of(e.format.smallest_normal)))
+    bits = e.as_bits(e.choose(denormal, e.mul(x, e.number(2.0**digits)), x))
     k = _exponent(e, bits)
     f = e.add(e.as_float(e.sub_bits(bits, e.to_exponent(k))), e.number(-1))
-    k = e.to_float(k)
-    return e.select(denormal, e.add(k, e.number(-digits)), k), f
+    scaled_by = e.and_bits(e.all_ones_if_negative(denormal), e.whole(digits))
+    return e.to_float(e.sub_bits(k, scaled_by)), f
 
 
 def _exponent(e: Emitter, bits: SSAValue) -> SSAValue:
@@ -65,10 +65,14 @@ def _log_near_1(e: Emitter, f: SSAValue) -> SSAValue:
     return e.sub(f, e.sub(half_square, e.mul(s, e.add(half_square, tail))))
 
 
-def _at_the_edges(e: Emitter, x: SSAValue, pole: float, result: SSAValue) -> SSAValue:
-    """`result` where x is above the pole and finite; -inf at it, NaN below it and for NaN, inf for inf."""
-    at_pole = e.compare("oeq", x, e.number(pole))
-    outside = e.select(at_pole, e.number(-math.inf), e.number(math.nan))
-    result = e.select(e.compare("ogt", x, e.number(pole)), result, outside)
-    infinity = e.number(math.inf)
-    return e.select(e.compare("oeq", x, infinity), infinity, result)
+def _at_the_edges(e: Emitter, x: SSAValue, result: SSAValue) -> SSAValue:
+    """`result` where x is positive and finite; -inf at 0, NaN below it, infinity and NaN as they are."""
+    bits = e.as_bits(x)
+    one = e.whole(1)
+    # A negative number gets all bits set, which is NaN; then 0 of either sign becomes -inf.
+    not_negative = e.as_float(e.or_bits(bits, e.all_ones_if_negative(bits)))
+    zero = e.sub_bits(e.as_bits(e.abs(x)), one)
+    edge = e.choose(zero, e.number(-math.inf), not_negative)
+    below = e.or_bits(bits, e.sub_bits(bits, one))
+    above = e.sub_bits(e.whole(e.format.bits_of(math.inf) - 1), bits)
+    return e.choose(e.or_bits(below, above), edge, result)
