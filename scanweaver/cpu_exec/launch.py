@@ -1,0 +1,140 @@
+"""Launching an artifact's kernels on the host: the tasks of a call are shared out over threads.
+
+ctypes releases the GIL for the whole of a kernel, so Python's threads run in parallel.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from math import prod
+from typing import Any
+
+from scanweaver.cpu_exec.lower import packed
+from scanweaver.errors import ScanWeaverError
+from scanweaver.gpu_exec.abi import Packing
+from scanweaver.gpu_exec.artifact import Artifact
+
+# Waking a thread costs some 20 µs: a call with fewer elements than this is done before one would help.
+INLINE_ELEMENTS = 1 << 16
+# Chunks a thread: enough that one slowed by another program does not hold up the rest.
+CHUNKS = 4
+
+_pool: tuple[int, ThreadPoolExecutor] | None = None
+
+
+class CpuExecutable:
+    """An artifact, loaded into this process. Raises ScanWeaverError where it was not compiled for the host."""
+
+    def __init__(self, artifact: Artifact):
+        if "so" not in artifact.binaries:
+            raise ScanWeaverError(f"{artifact.name} was compiled for {artifact.target!r}, not for the host")
+        self.artifact = artifact
+        self._library = _load(artifact.binaries["so"])
+        self.functions = [self._function(kernel.name) for kernel in artifact.recipe.kernels]
+
+    def prepare(self, sizes: Mapping[str, int], strides: Sequence[Mapping[str, int]]) -> CpuLaunch:
+        """A launch for these axis sizes and, for each operand, strides in elements by axis."""
+        return CpuLaunch(self, sizes, strides)
+
+    def _function(self, name: str) -> Callable[..., None]:
+        try:
+            function = self._library[packed(name)]
+        except AttributeError:
+            raise ScanWeaverError(f"{self.artifact.name}: its library has no kernel {name!r}") from None
+        function.argtypes = [ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p]
+        function.restype = None
+        return function
+
+
+class CpuLaunch:
+    """`launch(values)` runs the kernels to their end; `values` holds an address or a number for each operand.
+
+    The caller sees to it that the addresses stay alive. May be called from several threads. The order in which
+    tasks run decides nothing: each writes what is its own.
+    """
+
+    def __init__(self, executable: CpuExecutable, sizes: Mapping[str, int], strides: Sequence[Mapping[str, int]]):
+        recipe = executable.artifact.recipe
+        self._executable = executable  # keeps the library loaded
+        self._packing = Packing(recipe, sizes, strides)
+        self._buffer_type = ctypes.c_char * len(self._packing.template)
+        self._small = prod(sizes.values()) < INLINE_ELEMENTS
+        slots = [[self._packing.slot(p) for p in kernel.params[2:]] for kernel in recipe.kernels]
+        self._orders = [(ctypes.c_int64 * max(1, len(own)))(*own) for own in slots]
+        self._kernels = [
+            (function, kernel.grid(sizes), ctypes.addressof(order))
+            for kernel, function, order in zip(recipe.kernels, executable.functions, self._orders, strict=True)
+        ]
+
+    def __call__(self, values: Sequence[int | float], stream: int = 0) -> None:
+        """Raises SignatureError for a wrong number. `stream` is there for the protocol's sake."""
+        buffer = self._buffer_type.from_buffer_copy(self._packing.template)  # this call's own
+        self._packing.write(buffer, values)
+        slots = ctypes.addressof(buffer)
+        for function, tasks, order in self._kernels:
+            if self._small or tasks <= 1:
+                if tasks:
+                    function(0, tasks, slots, order)
+            else:
+                _share_out(function, tasks, slots, order)
+
+
+def _share_out(function: Callable[..., None], tasks: int, slots: int, order: int) -> None:
+    """Runs tasks [0, tasks) in chunks, on the pool's threads and on this one; returns when all are done."""
+    threads = thread_count()
+    size = max(1, -(-tasks // (threads * CHUNKS)))
+    chunks = itertools.count(0, size)  # `next` is one step under the GIL: no chunk is dealt twice
+
+    def work() -> None:
+        while (begin := next(chunks)) < tasks:
+            function(begin, min(begin + size, tasks), slots, order)
+
+    helpers: list[Future[None]] = []
+    try:
+        helpers.extend(_threads(threads).submit(work) for _ in range(min(threads, -(-tasks // size)) - 1))
+        work()
+    finally:
+        wait(helpers)  # also when interrupted: they write to the caller's memory
+    for helper in helpers:
+        helper.result()
+
+
+def thread_count() -> int:
+    """PyTorch's number of threads; without PyTorch, the CPUs that this process may use."""
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        return int(torch.get_num_threads())
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _threads(count: int) -> ThreadPoolExecutor:
+    """The process's pool, made again where the number of threads changed."""
+    global _pool
+    pool = _pool
+    if pool is None or pool[0] != count:
+        pool = _pool = (count, ThreadPoolExecutor(count, thread_name_prefix="scanweaver"))
+    return pool[1]
+
+
+def _forget_threads() -> None:
+    """A forked child has the pool's memory but not its threads: it makes its own."""
+    global _pool
+    _pool = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)
+
+
+def _load(library: bytes) -> Any:
+    """Loads a library from memory; its file is gone once it is mapped."""
+    with tempfile.NamedTemporaryFile(suffix=".so") as file:
+        file.write(library)
+        file.flush()
+        return ctypes.CDLL(file.name)
