@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from xdsl.builder import ImplicitBuilder
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    ArrayAttr,
     FloatAttr,
     IntegerAttr,
     ModuleOp,
+    StringAttr,
     TensorType,
 )
 from xdsl.ir import Attribute, Block, Region, SSAValue
@@ -42,6 +44,9 @@ from scanweaver.frontend.values import (
     tracing_of,
 )
 
+RESULT_DTYPES = "recurrence.result_dtypes"
+"""The attribute of a traced function that `result_dtypes` reads."""
+
 
 def trace_step(
     function: Callable[..., Any],
@@ -57,6 +62,13 @@ def trace_step(
     Raises TraceError for what a step's value cannot do, SignatureError for a return that does not fit the signature.
     """
     return _Tracer(function, signature, specialization).module(layouts)
+
+
+def result_dtypes(module: ModuleOp) -> tuple[str, ...]:
+    """The short dtypes of a traced function's results: MLIR's types do not tell `u8` from `i8`."""
+    (function,) = (op for op in module.walk() if isinstance(op, func.FuncOp))
+    dtypes = cast(ArrayAttr[StringAttr], function.attributes[RESULT_DTYPES])
+    return tuple(dtype.data for dtype in dtypes)
 
 
 def touched_axes(module: ModuleOp) -> tuple[str, ...]:
@@ -82,7 +94,7 @@ class _Tracer:
         self.axes = self.iteration_axes()
 
     def module(self, layouts: Sequence[LayoutAttr] | None) -> ModuleOp:
-        body, output_types = self.body()
+        body, output_dtypes = self.body()
         entry = Block(arg_types=[self.operand_type(operand) for operand in self.spec.operands])
         for argument, operand in zip(entry.args, self.spec.operands, strict=True):
             argument.name_hint = operand.name
@@ -93,8 +105,8 @@ class _Tracer:
             outputs = [self.full_axes(output) for output in self.signature.outputs]
             with_last = self.spec.return_last or self.signature.mode == "last"
             last = range(len(states)) if with_last else range(0)
-            results = [*zip(outputs, output_types, strict=True)]
-            results += [(states[i], mlir_type(self.state_dtypes[i])) for i in last]
+            results = [*zip(outputs, output_dtypes, strict=True)]
+            results += [(states[i], self.state_dtypes[i]) for i in last]
             axes = tuple(self.axes)
             properties = iteration_properties(
                 direction=Direction.REVERSE if self.spec.reverse else Direction.FORWARD,
@@ -109,13 +121,15 @@ class _Tracer:
                 result_maps=[map_of(axes, of) for of, _ in results],
                 layouts=layouts,
             )
-            types = [self.tensor_type(of, type) for of, type in results]
+            types = [self.tensor_type(of, mlir_type(dtype)) for of, dtype in results]
             generic = GenericOp(inits, list(given), properties, types, Region(body))
             func.ReturnOp(*generic.results)
         name = self.function.__name__
         symbol = name if name.isidentifier() and name.isascii() else "step"
         entry_types = [argument.type for argument in entry.args]
-        return ModuleOp([func.FuncOp(symbol, (entry_types, types), Region(entry))])
+        main = func.FuncOp(symbol, (entry_types, types), Region(entry))
+        main.attributes[RESULT_DTYPES] = ArrayAttr(StringAttr(dtype) for _, dtype in results)
+        return ModuleOp([main])
 
     # --- the iteration space ----------------------------------------------------------------------------------
 
@@ -170,8 +184,8 @@ class _Tracer:
 
     # --- the body ---------------------------------------------------------------------------------------------
 
-    def body(self) -> tuple[Block, list[Attribute]]:
-        """The step as a block, and the element types of its outputs."""
+    def body(self) -> tuple[Block, list[str]]:
+        """The step as a block, and the dtypes of its outputs."""
         dtypes = [*self.state_dtypes, *(given.dtype for given in self.spec.inputs)]
         axes = [self.full_axes(state) for state in self.signature.states]
         axes += [given.axes for given in self.spec.inputs]
@@ -188,11 +202,11 @@ class _Tracer:
         returned = self.function(*arguments, **{name: value for name, _, value in self.spec.constants})
         tracing.in_user_code = False
 
-        new_states, outputs = self.split(returned)
+        new_states, new_outputs = self.split(returned)
         states = [self.state(tracing, i, value) for i, value in enumerate(new_states)]
-        stored = [self.output(tracing, i, value) for i, value in enumerate(outputs)]
-        block.add_op(YieldOp(states, stored))
-        return block, [value.type for value in stored]
+        outputs = [self.output(tracing, i, value) for i, value in enumerate(new_outputs)]
+        block.add_op(YieldOp(states, [store(tracing, value, dtype) for value, dtype in outputs]))
+        return block, [dtype for _, dtype in outputs]
 
     def split(self, returned: Any) -> tuple[Sequence[Any], Sequence[Any]]:
         """The new states and the outputs of what the step returned."""
@@ -237,14 +251,15 @@ class _Tracer:
             )
         return store(tracing, new, dtype)
 
-    def output(self, tracing: Tracing, i: int, value: Any) -> SSAValue:
+    def output(self, tracing: Tracing, i: int, value: Any) -> tuple[Value, str]:
+        """A returned output and the dtype to store it in."""
         output = self.signature.outputs[i]
         new = self.checked(tracing, value, "output", output)
         if output.dtype:
-            return store(tracing, new, SHORT[output.dtype])
+            return new, SHORT[output.dtype]
         if new.kind == "float":
-            return store(tracing, new, self.float_output_dtype())
-        return store(tracing, new, new.dtype or ("i1" if new.kind == "bool" else "i64"))
+            return new, self.float_output_dtype()
+        return new, new.dtype or ("i1" if new.kind == "bool" else "i64")
 
     def float_output_dtype(self) -> str:
         """The dtype of the first floating input that carries time."""

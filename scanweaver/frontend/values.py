@@ -33,6 +33,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from scanweaver.errors import UnsupportedError
 from scanweaver.frontend.dtypes import Kind, kind_of
 from scanweaver.frontend.misuse import (
+    FUNCTIONS,
     OPERATORS,
     Misuse,
     instead_of,
@@ -127,6 +128,12 @@ class Value(Misuse):
 
     def __repr__(self) -> str:
         return f"<a step's {self.kind} value{_over(self.axes)}>"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """`h.exp()`: looked up only where a value has no such attribute."""
+        if name in FUNCTIONS:
+            refuse(f"a step's value has no method `{name}`: write `sw.{name}(x)`")
+        raise AttributeError(f"a step's value has no attribute {name!r}")
 
     @property
     def source(self) -> str:
