@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import auto
 from typing import ClassVar, Literal, TypeAlias
 
+from xdsl.dialects import llvm
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
@@ -142,6 +143,18 @@ def workgroup_memref(shape: Sequence[int], element: Attribute) -> MemRefType:
     return MemRefType(element, shape, memory_space=WORKGROUP)
 
 
+DYNAMIC_SHARED = "dynamic_shared"
+
+
+def dynamic_shared_global(align: int = 16) -> llvm.GlobalOp:
+    """
+    The shared memory whose size is given at the launch; stands in the `gpu.module`, beside the functions.
+
+    A function takes its address by `llvm.AddressOfOp(DYNAMIC_SHARED, llvm.LLVMPointerType(IntAttr(3)))`.
+    """
+    return llvm.GlobalOp(llvm.LLVMArrayType(0, i8), DYNAMIC_SHARED, "external", addr_space=3, alignment=align)
+
+
 # Ids
 
 
@@ -234,6 +247,9 @@ class ShuffleOp(UpstreamOp):
 
     `value` is i32, i64, f32 or f64; `offset` and `width` are i32. Results: `shuffle_result`, of the value's type, and
     `valid`, i1, false where the lane read from lies outside (the result is then the lane's own value).
+
+    `width` lanes take part, from lane 0 on, and the others must not come here: a whole warp says 32. For segments of a
+    warp there is `nvvm.ShflSyncOp`.
     """
 
     name = "gpu.shuffle"
@@ -271,7 +287,12 @@ class ShuffleOp(UpstreamOp):
 
 @irdl_op_definition
 class DynamicSharedMemoryOp(UpstreamOp):
-    """The shared memory whose size is given at the launch, as bytes. `DynamicSharedMemoryOp()`"""
+    """
+    The shared memory whose size is given at the launch, as bytes. `DynamicSharedMemoryOp()`
+
+    Kernels take `dynamic_shared_global` instead: mlir-opt 22 makes of this operation a variable without a size that
+    LLVM takes for its own, and `gpu_exec.lower` refuses the result.
+    """
 
     name = "gpu.dynamic_shared_memory"
 
