@@ -20,8 +20,8 @@ from scanweaver.errors import ScanWeaverError
 from scanweaver.gpu_exec.abi import Packing
 from scanweaver.gpu_exec.artifact import Artifact
 
-# Waking a thread costs some 20 µs: a call with fewer elements than this is done before one would help.
-INLINE_ELEMENTS = 1 << 16
+# Waking threads and waiting for them costs some 40 µs: a call with fewer elements is done before they help.
+INLINE_ELEMENTS = 1 << 17
 # Chunks a thread: enough that one slowed by another program does not hold up the rest.
 CHUNKS = 4
 
