@@ -68,8 +68,8 @@ def difference(ours: ModuleOp, theirs: ModuleOp) -> str:
     """Empty where both are one structure (names of values aside), otherwise the lines that differ."""
     if ours.is_structurally_equivalent(theirs):
         return ""
-    lines = [printed(module, generic=True).splitlines() for module in (ours, theirs)]
-    return "\n".join(difflib.unified_diff(*lines, "ours", "mlir-opt", lineterm="")) or "order of attributes"
+    mine, other = (printed(module, generic=True).splitlines() for module in (ours, theirs))
+    return "\n".join(difflib.unified_diff(mine, other, "ours", "mlir-opt", lineterm="")) or "order of attributes"
 
 
 @dataclass(frozen=True)
