@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from scanweaver.config import config
 from scanweaver.errors import ScanWeaverError
 from scanweaver.gpu_exec import cache as caching
 from scanweaver.gpu_exec import toolchain
@@ -263,12 +264,11 @@ def test_a_cache_deleted_under_a_running_process_is_made_again(tmp_path: Path) -
     assert cache.get(KEY) == b"two"
 
 
-def test_the_environment_names_the_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("SCANWEAVER_CACHE_DIR", str(tmp_path / "here"))
-    assert caching.default_cache().directory == tmp_path / "here"
-    assert caching.default_cache() is caching.default_cache()
-    monkeypatch.delenv("SCANWEAVER_CACHE_DIR")
-    assert "scanweaver" in str(caching.default_directory())
+def test_the_configuration_names_the_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for folder in (tmp_path / "here", tmp_path / "there"):
+        monkeypatch.setattr(config, "cache_dir", folder)
+        assert caching.default_cache().directory == folder
+        assert caching.default_cache() is caching.default_cache()
 
 
 # --- keys ---

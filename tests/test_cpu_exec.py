@@ -83,8 +83,9 @@ def function(body: str, element: str, parameters: str = "") -> str:
 
 
 def compiled(text: str, recipe: Recipe) -> CpuExecutable:
-    lowered = lower.lower(text)
-    return CpuExecutable(Artifact("test", "cpu", recipe, {"cpu": text}, {"so": lowered.library}))
+    made = lower.to_artifact("test", {"scan": "…", "cpu": text}, recipe)
+    assert list(made.stages) == ["scan", "cpu", "llvm", "asm"]
+    return CpuExecutable(Artifact.from_bytes(made.to_bytes()))
 
 
 def unary(text: str, *scalars: Operand) -> CpuExecutable:

@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from scanweaver.config import config
 from scanweaver.errors import ToolchainError, UnsupportedError
 from scanweaver.gpu_exec import lower, toolchain
+from scanweaver.gpu_exec.abi import Kernel, Recipe
+from scanweaver.gpu_exec.artifact import Artifact
 from scanweaver.gpu_exec.toolchain import INPUT, OUTPUT, Tool
 
 needs_ptxas = pytest.mark.skipif(toolchain.look("ptxas") is None, reason="ptxas is not installed")
@@ -60,7 +63,7 @@ def test_a_missing_tool_says_where_it_was_looked_for_and_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("SCANWEAVER_MLIR_OPT", raising=False)
+    monkeypatch.setattr(config, "mlir_opt", None)
     monkeypatch.setattr(sys, "path", [str(tmp_path / "site")])
     with pytest.raises(ToolchainError) as caught:
         toolchain.find("mlir-opt")
@@ -74,25 +77,25 @@ def test_a_missing_tool_says_where_it_was_looked_for_and_what_to_install(
 
 
 def test_a_named_mlir_opt_is_the_only_one_tried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("SCANWEAVER_MLIR_OPT", str(tmp_path / "gone"))
+    monkeypatch.setattr(config, "mlir_opt", tmp_path / "gone")
     with pytest.raises(ToolchainError, match=re.escape(f"Looked for:\n  {tmp_path}/gone")):
         toolchain.find("mlir-opt")
     script(tmp_path / "bin" / "mlir-opt", "echo LLVM version 22.1.8")
     beside = script(tmp_path / "bin" / "llc", "echo LLVM version 22.1.8")
-    monkeypatch.setenv("SCANWEAVER_MLIR_OPT", str(tmp_path / "bin" / "mlir-opt"))
+    monkeypatch.setattr(config, "mlir_opt", tmp_path / "bin" / "mlir-opt")
     assert toolchain.find("mlir-opt").path == tmp_path / "bin" / "mlir-opt"
     assert toolchain.find("llc").path == beside
 
 
 @pytest.mark.parametrize("version", ["21.1.0", "23.0.0", "2.2"])
 def test_another_major_version_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str) -> None:
-    monkeypatch.setenv("SCANWEAVER_MLIR_OPT", str(script(tmp_path / "mlir-opt", f"echo LLVM version {version}")))
+    monkeypatch.setattr(config, "mlir_opt", script(tmp_path / "mlir-opt", f"echo LLVM version {version}"))
     with pytest.raises(ToolchainError, match=f"LLVM 22 is needed, .* is '{version}'"):
         toolchain.find("mlir-opt")
 
 
 def test_the_order_is_wheels_then_versioned_names_then_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("SCANWEAVER_MLIR_OPT", raising=False)
+    monkeypatch.setattr(config, "mlir_opt", None)
     monkeypatch.setattr(sys, "path", [str(tmp_path / "site")])
     monkeypatch.setenv("PATH", f"{tmp_path / 'a'}{os.pathsep}{tmp_path / 'b'}")
     for place in ("a/opt", "b/opt-22", "site/llvm/bin/opt"):
@@ -187,6 +190,16 @@ def test_cubin_and_what_it_takes(chip: str) -> None:
     assert 0 < lowered.resources["k"].registers < 64
     assert lowered.resources["k"].spill_bytes == 0
     assert set(lowered.tools) == set(lowered.milliseconds) == {"mlir-opt", "ptxas"}
+
+
+@needs_ptxas
+def test_the_artifact_has_every_stage_and_what_it_took() -> None:
+    recipe = Recipe("sm_90", (), (Kernel("k", (), ()),))
+    made = lower.to_artifact("name", {"scan": "…", "gpu": kernel(SAXPY)}, recipe)
+    assert list(made.stages) == ["scan", "gpu", "nvvm", "ptx"]
+    assert made.binaries["cubin"].startswith(b"\x7fELF")
+    assert made.resources["k"]["registers"] > 0
+    assert Artifact.from_bytes(made.to_bytes()) == made
 
 
 def test_without_ptxas_the_ptx_stands_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,7 +326,7 @@ def test_a_build_without_libdevice_is_linked_with_the_toolkits_or_refused(
         case "$*" in *" l="*) exit;; esac
         sed -i 's/assembly = "/&.extern .func  (.param .b32 r) __nv_expf\\\\0A(\\\\0A)\\\\0A;\\\\0A/' \\
           "$(echo "$*" | sed 's/.*-o //')" """
-    monkeypatch.setenv("SCANWEAVER_MLIR_OPT", str(script(tmp_path / "mlir-opt", without)))
+    monkeypatch.setattr(config, "mlir_opt", script(tmp_path / "mlir-opt", without))
     monkeypatch.setattr(lower, "find_file", lambda *names: None)  # type: ignore[misc]
     with pytest.raises(ToolchainError, match=r"left __nv_expf unlinked(.|\n)*pip install nvidia-cuda-nvcc"):
         lower.to_ptx(kernel(SAXPY), "sm_90")

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import platform
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
 
+from scanweaver.gpu_exec.abi import Recipe
+from scanweaver.gpu_exec.artifact import Artifact
 from scanweaver.gpu_exec.toolchain import INPUT, OUTPUT, find, run_tool
 
 _NATIVE = ["-O3", "-mcpu=native"]
@@ -69,6 +72,23 @@ def lower(text: str) -> Lowered:
     binary = run("llc", ["-filetype=obj", *llc], llvm, ".ll")
     library = run("cc", ["-shared", INPUT, "-o", OUTPUT, "-lm"], binary, ".o")
     return Lowered(llvm, asm, library, {name: tool.version() for name, tool in tools.items()}, milliseconds)
+
+
+def to_artifact(name: str, stages: Mapping[str, str], recipe: Recipe) -> Artifact:
+    """The artifact of a recurrence lowered this far: `stages` ends in "cpu", the text to compile.
+
+    Raises what `lower` raises.
+    """
+    lowered = lower(stages["cpu"])
+    return Artifact(
+        name,
+        "cpu",
+        recipe,
+        {**stages, "llvm": lowered.llvm, "asm": lowered.asm},
+        {"so": lowered.library},
+        tools=lowered.tools,
+        milliseconds=lowered.milliseconds,
+    )
 
 
 def to_shared_library(text: str) -> bytes:

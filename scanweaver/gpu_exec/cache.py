@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -16,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from scanweaver.config import config
 from scanweaver.gpu_exec import toolchain
 from scanweaver.gpu_exec.artifact import Artifact, DamagedArtifactError, write_atomically
 
@@ -94,19 +94,9 @@ class Cache:
             )
 
 
-def default_directory() -> Path:
-    """SCANWEAVER_CACHE_DIR, or the platform's place for a user's caches."""
-    named = os.environ.get("SCANWEAVER_CACHE_DIR")
-    if named:
-        return Path(named)
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("scanweaver"))
-
-
 def default_cache() -> Cache:
-    """The cache in `default_directory()`, one object a directory."""
-    return _cache_in(default_directory())
+    """The cache in `config.cache_dir`, one object a directory."""
+    return _cache_in(config.cache_dir)
 
 
 def artifact_key(recurrence: str, target: str, options: Mapping[str, Any]) -> str:

@@ -8,10 +8,13 @@ Dynamic shared memory is an external `llvm.mlir.global` of size 0 in address spa
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from time import perf_counter
 
 from scanweaver.errors import ToolchainError, UnsupportedError
+from scanweaver.gpu_exec.abi import Recipe
+from scanweaver.gpu_exec.artifact import Artifact
 from scanweaver.gpu_exec.toolchain import FOLDER, INPUT, OUTPUT, find, find_file, look, run_tool
 
 # The oldest PTX version that knows the chip and has what we emit: older drivers can then still load it.
@@ -76,6 +79,24 @@ def lower(text: str, chip: str) -> Lowered:
         lowered.milliseconds["ptxas"] = (perf_counter() - start) * 1e3
         lowered.tools["ptxas"] = find("ptxas").version()
     return lowered
+
+
+def to_artifact(name: str, stages: Mapping[str, str], recipe: Recipe) -> Artifact:
+    """The artifact of a recurrence lowered this far: `stages` ends in "gpu", the text to compile for `recipe.target`.
+
+    Raises what `lower` raises.
+    """
+    lowered = lower(stages["gpu"], recipe.target)
+    return Artifact(
+        name,
+        recipe.target,
+        recipe,
+        {**stages, "nvvm": lowered.nvvm, "ptx": lowered.ptx},
+        {} if lowered.cubin is None else {"cubin": lowered.cubin},
+        {kernel: asdict(resources) for kernel, resources in lowered.resources.items()},
+        lowered.tools,
+        lowered.milliseconds,
+    )
 
 
 def to_nvvm(text: str, chip: str) -> str:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from scanweaver.config import config
 from scanweaver.errors import ToolchainError
 
 LLVM_MAJOR = 22
@@ -65,7 +66,7 @@ class Ran:
 
 
 def look(name: str) -> Tool | None:
-    """The tool, or None. SCANWEAVER_MLIR_OPT comes first, for the other MLIR tools its folder.
+    """The tool, or None. `config.mlir_opt` comes first, for the other MLIR tools its folder.
 
     MLIR's wheels come before PATH: the `mlir` extra installed them for this very version of ScanWeaver.
     """
@@ -142,12 +143,12 @@ def host_identity() -> str:
 
 
 def _candidates(name: str) -> Iterator[Path]:
-    named = os.environ.get("SCANWEAVER_MLIR_OPT")
+    named = config.mlir_opt
     if name == "mlir-opt" and named:
-        yield Path(named)  # and nothing else: whoever names a tool means that one
+        yield named  # and nothing else: whoever names a tool means that one
     elif name in _MLIR_TOOLS:
         if named:
-            yield Path(named).parent / name
+            yield named.parent / name
         yield from (root / part / "bin" / name for root in _packages() for part in ("mlir", "llvm"))
         yield from (folder / f"{name}-{LLVM_MAJOR}" for folder in _path())
         yield from (folder / name for folder in _path())
