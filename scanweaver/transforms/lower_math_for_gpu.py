@@ -28,8 +28,8 @@ def _instruction(intrinsic: str) -> Expansion:
     return expand
 
 
-_ex2 = _instruction("llvm.nvvm.ex2.approx.f")
-_ex2_ftz = _instruction("llvm.nvvm.ex2.approx.ftz.f")
+_ex2 = _instruction("llvm.nvvm.ex2.approx.f32")
+_ex2_ftz = _instruction("llvm.nvvm.ex2.approx.ftz.f32")
 _fma_sat = _instruction("llvm.nvvm.fma.rn.sat.f")
 
 

@@ -1,0 +1,427 @@
+"""Scalar functions against higher precision over their whole range, within the bounds that docs/numerics.md states."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import special
+from xdsl.context import Context
+from xdsl.dialects import arith, builtin, func, llvm, math, scf, vector
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.parser import Parser
+
+from scanweaver.cpu_exec.lower import to_shared_library
+from scanweaver.dialects.gpu import Gpu
+from scanweaver.gpu_exec.lower import lower, to_ptx
+from scanweaver.transforms.lower_math_for_cpu import LowerMathForCpuPass
+from scanweaver.transforms.lower_math_for_gpu import LowerMathForGpuPass
+
+COLUMNS = [(dtype, device) for dtype in ("float32", "float64") for device in ("CPU", "GPU")]
+LONG = np.longdouble
+wide_enough = np.finfo(LONG).nmant > np.finfo(np.float64).nmant  # x86's long double has 11 bits more
+
+
+@dataclass(frozen=True)
+class Bound:
+    ulps: float
+    how: str
+
+
+def stated_bounds() -> dict[tuple[str, str, str], Bound]:
+    """(function, dtype, device) → what the table in docs/numerics.md says."""
+    text = (Path(__file__).parents[1] / "docs" / "numerics.md").read_text()
+    assert "| function | float32 CPU | float32 GPU | float64 CPU | float64 GPU |" in text
+    bounds: dict[tuple[str, str, str], Bound] = {}
+    for line in re.findall(r"^\| (\w+ \| \d.*) \|$", text, re.MULTILINE):
+        name, *cells = line.split(" | ")
+        for column, cell in zip(COLUMNS, cells, strict=True):
+            ulps, how = cell.split(" ")
+            bounds[name, *column] = Bound(float(ulps), how)
+    return bounds
+
+
+BOUNDS = stated_bounds()
+FUNCTIONS = sorted({name for name, _, _ in BOUNDS})
+
+
+def test_the_table_is_read() -> None:
+    assert len(FUNCTIONS) == 13
+    assert BOUNDS["exp", "float32", "GPU"] == Bound(2, "ex2")
+
+
+# The oracle
+
+
+ORACLES: dict[str, Callable[..., Any]] = {
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log2": np.log2,
+    "log1p": np.log1p,
+    "tanh": np.tanh,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "sin": np.sin,
+    "cos": np.cos,
+    "erf": special.erf,
+    "powf": np.power,
+}
+
+
+def exact(function: str, *arguments: np.ndarray) -> np.ndarray:
+    """The function in a precision that makes its own error vanish beside the bounds."""
+    if arguments[0].dtype == np.float32:
+        higher = [x.astype(np.float64) for x in arguments]
+    elif function == "erf":
+        mpmath = pytest.importorskip("mpmath")
+        with mpmath.workdps(40):
+            return np.array([LONG(mpmath.nstr(mpmath.erf(mpmath.mpf(float(x))), 25)) for x in arguments[0]])
+    else:
+        higher = [x.astype(LONG) for x in arguments]
+    with np.errstate(all="ignore"):
+        return ORACLES[function](*higher)
+
+
+def ulps(got: np.ndarray, want: np.ndarray) -> np.ndarray:
+    """|got - want| in units in the last place of `want`; infinite where only one is NaN.
+
+    The power of two beyond the largest number stands for infinity, so that overflow has to come in the right place.
+    """
+    info = np.finfo(got.dtype)
+    limit = LONG(2) ** int(info.maxexp)
+    only_one_nan = np.isnan(got) != np.isnan(want)
+    got, want = (
+        np.clip(np.nan_to_num(x.astype(LONG), nan=0.0, posinf=limit, neginf=-limit), -limit, limit) for x in (got, want)
+    )
+    exponent = np.clip(np.frexp(want)[1] - 1, int(info.minexp), int(info.maxexp) - 1)
+    error = np.abs(got - want) / np.ldexp(LONG(1), exponent - info.nmant)
+    return np.where(only_one_nan, np.inf, error).astype(np.float64)
+
+
+@pytest.mark.parametrize(
+    ("got", "want", "error"),
+    [
+        (1.0, 1 + 2.0**-24, 0.5),
+        (np.float32(np.inf), 2.0**128 - 2.0**103, 0.5),
+        (np.float32(np.inf), 1e300, 0),
+        (np.float32(3.4028235e38), 1e300, 1),
+        (0.0, 2.0**-149, 1),
+        (1.0, np.nan, np.inf),
+        (np.nan, 1.0, np.inf),
+        (np.nan, np.nan, 0),
+        (np.float32(-np.inf), np.inf, 2.0**25),
+    ],
+)
+def test_ulps_are_counted_right(got: float, want: float, error: float) -> None:
+    assert ulps(np.array([got], np.float32), np.array([want]))[0] == error
+
+
+@cache
+def samples(dtype: str, count: int) -> np.ndarray:
+    """Random bit patterns, denormals and NaNs among them; then where functions bend, saturate and overflow."""
+    rng = np.random.default_rng(20)
+    real = np.dtype(dtype).type
+    info = np.finfo(real)
+    whole = np.dtype(f"uint{info.bits}")
+    special_values = np.array([0, np.inf, np.nan, 1, info.max, info.tiny, info.smallest_subnormal], dtype)
+    powers = np.ldexp(real(1), np.arange(int(info.minexp) - info.nmant, int(info.maxexp)))
+    with np.errstate(over="ignore"):
+        points = np.concatenate([special_values, powers, np.arange(1, 1200)]).astype(dtype)
+        near = np.concatenate([points, np.nextafter(points, real(np.inf)), np.nextafter(points, real(-np.inf))])
+    largest = 1.2 * float(np.log(info.max))
+    parts = [
+        rng.integers(0, np.iinfo(whole).max, count, dtype=whole, endpoint=True).view(dtype),
+        rng.uniform(-largest, largest, count),
+        rng.uniform(-2, 2, count),
+        1 + rng.uniform(-1, 1, count) * 2.0 ** rng.uniform(-20, 0, count),
+        2.0 ** rng.uniform(-30, 10, count),
+        near,
+        -near,
+    ]
+    flat = np.concatenate([part.astype(dtype) for part in parts])
+    flat = np.where(np.isnan(flat), np.copysign(real(np.nan), flat), flat)  # quiet ones only
+    return np.resize(flat, -(-flat.size // 256) * 256)  # whole vectors and whole blocks
+
+
+def arguments(function: str, dtype: str, count: int) -> list[np.ndarray]:
+    if function == "erf" and dtype == "float64":
+        count //= 100  # its oracle is slow
+    x = samples(dtype, count)
+    if function != "powf":
+        return [x]
+    rng = np.random.default_rng(21)
+    return [
+        x,
+        np.where(rng.random(x.size) < 0.5, rng.uniform(-40, 40, x.size), rng.integers(-5, 6, x.size)).astype(dtype),
+    ]
+
+
+def check(function: str, dtype: str, device: str, xs: list[np.ndarray], got: np.ndarray) -> None:
+    bound = BOUNDS[function, dtype, device]
+    want = exact(function, *xs)
+    errors = ulps(got, want)
+    worst = int(np.argmax(errors))
+    told = f"{function}({', '.join(repr(x[worst]) for x in xs)}) = {got[worst]!r}, exactly {want[worst]!r}"
+    assert errors[worst] <= bound.ulps, f"{errors[worst]:.3g} ulp, stated are {bound.ulps}: {told}"
+    zeros = want == 0
+    if bound.how in ("vector", "ex2"):
+        assert np.array_equal(np.signbit(got[zeros]), np.signbit(want[zeros])), f"{function}: sign of zero"
+
+
+# The CPU: compiled, over scalars, whole vectors, and a width that no register has
+
+
+def parse(text: str) -> tuple[Context, ModuleOp]:
+    context = Context()
+    for dialect in (arith.Arith, builtin.Builtin, func.Func, llvm.LLVM, math.Math, scf.Scf, vector.Vector, Gpu):
+        context.load_dialect(dialect)
+    return context, Parser(context, text).parse_module()
+
+
+def cpu_kernel(function: str, dtype: str, width: int) -> str:
+    element = dtype.replace("float", "f")
+    type_ = element if width == 1 else f"vector<{width}x{element}>"
+    inputs = 2 if function == "powf" else 1
+    loads = "".join(
+        f"""
+    %p{k} = llvm.getelementptr %src{k}[%i] : (!llvm.ptr, i64) -> !llvm.ptr, {element}
+    %x{k} = llvm.load %p{k} {{alignment = 4 : i64}} : !llvm.ptr -> {type_}"""
+        for k in range(inputs)
+    )
+    parameters = ", ".join(["%dst: !llvm.ptr", "%n: i64", *(f"%src{k}: !llvm.ptr" for k in range(inputs))])
+    return f"""
+func.func @{function}_{dtype}_{width}({parameters}) {{
+  %zero = arith.constant 0 : i64
+  %step = arith.constant {width} : i64
+  scf.for %i = %zero to %n step %step : i64 {{{loads}
+    %y = math.{function} {", ".join(f"%x{k}" for k in range(inputs))} : {type_}
+    %q = llvm.getelementptr %dst[%i] : (!llvm.ptr, i64) -> !llvm.ptr, {element}
+    llvm.store %y, %q {{alignment = 4 : i64}} : {type_}, !llvm.ptr
+  }}
+  func.return
+}}
+"""
+
+
+CPU_CASES = [
+    (function, dtype, width)
+    for function in FUNCTIONS
+    for dtype, widths in (("float32", (1, 4, 16)), ("float64", (1, 2, 8)))
+    for width in widths
+]
+
+
+@pytest.fixture(scope="module")
+def cpu_library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    context, module = parse("".join(cpu_kernel(*case) for case in CPU_CASES))
+    LowerMathForCpuPass().apply(context, module)
+    module.verify()
+    path = tmp_path_factory.mktemp("math") / "math.so"
+    path.write_bytes(to_shared_library(str(module)))
+    return ctypes.CDLL(str(path))
+
+
+@pytest.mark.parametrize(("function", "dtype", "width"), CPU_CASES)
+def test_cpu(function: str, dtype: str, width: int, cpu_library: ctypes.CDLL) -> None:
+    if dtype == "float64" and not wide_enough:
+        pytest.skip("long double is no wider than double here")
+    xs = arguments(function, dtype, 50_000)
+    got = np.empty_like(xs[0])
+    pointers = [ctypes.c_void_p(x.ctypes.data) for x in xs]
+    entry = getattr(cpu_library, f"{function}_{dtype}_{width}")
+    entry(ctypes.c_void_p(got.ctypes.data), ctypes.c_int64(got.size), *pointers)
+    check(function, dtype, "CPU", xs, got)
+
+
+# The GPU's expansions of float32, executed by NumPy: what the instructions' definitions say, before any GPU has a word
+
+
+def ftz(x: np.ndarray) -> np.ndarray:
+    return np.where(np.abs(x) < np.finfo(np.float32).tiny, np.copysign(np.float32(0), x), x).astype(np.float32)
+
+
+def fma(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    return (a.astype(LONG) * b.astype(LONG) + c.astype(LONG)).astype(np.float32)
+
+
+def fma_sat(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    return np.nan_to_num(np.clip(fma(a, b, c), 0, 1), nan=0.0)
+
+
+def ex2(x: np.ndarray) -> np.ndarray:
+    """Right to within 2^-22.5, as the hardware is: errors of both signs stand in for those of its table."""
+    error = np.where(x.view(np.uint32) & 1, 2.0**-22.5, -(2.0**-22.5))
+    return (np.exp2(x.astype(np.float64)) * (1 + error)).astype(np.float32)
+
+
+INTRINSICS: dict[str, Callable[..., np.ndarray]] = {
+    "llvm.nvvm.fma.rn.sat.f": fma_sat,
+    "llvm.nvvm.ex2.approx.ftz.f32": lambda x: ftz(ex2(ftz(x))),
+    "llvm.nvvm.ex2.approx.f32": ex2,
+    "llvm.fma.f32": fma,
+    "llvm.fabs.f32": np.abs,
+    "llvm.copysign.f32": np.copysign,
+}
+ARITHMETIC: dict[str, Callable[..., np.ndarray]] = {
+    "arith.addf": np.add,
+    "arith.subf": np.subtract,
+    "arith.mulf": np.multiply,
+    "arith.divf": np.divide,
+    "arith.maximumf": np.maximum,
+    "arith.minimumf": np.minimum,
+    "arith.addi": np.add,
+    "arith.subi": np.subtract,
+    "arith.andi": np.bitwise_and,
+    "arith.ori": np.bitwise_or,
+    "arith.xori": np.bitwise_xor,
+    "arith.shli": np.left_shift,
+    "arith.shrsi": np.right_shift,
+}
+
+
+def evaluate(op: Operation, operands: list[np.ndarray]) -> np.ndarray:
+    if isinstance(op, arith.ConstantOp):
+        return np.array(op.value.value.data, np.float32 if op.result.type == builtin.f32 else np.int32)  # type: ignore
+    if isinstance(op, arith.BitcastOp):
+        return np.asarray(operands[0]).view(np.float32 if op.result.type == builtin.f32 else np.int32)
+    if isinstance(op, llvm.CallIntrinsicOp):
+        return INTRINSICS[op.intrin.data](*operands)
+    return ARITHMETIC[op.name](*operands)
+
+
+def emulate(function: str, x: np.ndarray, how: LowerMathForGpuPass) -> np.ndarray:
+    text = f"func.func @f(%x: f32) -> f32 {{ %y = math.{function} %x : f32 func.return %y : f32 }}"
+    context, module = parse(text)
+    how.apply(context, module)
+    module.verify()
+    (function_op,) = module.ops
+    body = function_op.regions[0].block
+    values: dict[Any, np.ndarray] = {body.args[0]: x}
+    with np.errstate(all="ignore"):
+        for op in body.ops:
+            operands = [values[operand] for operand in op.operands]
+            if isinstance(op, func.ReturnOp):
+                return operands[0]
+            values[op.results[0]] = evaluate(op, operands)
+    raise AssertionError("no return")
+
+
+EMULATED = sorted(name for name in FUNCTIONS if BOUNDS[name, "float32", "GPU"].how in ("vector", "ex2"))
+
+
+@pytest.mark.parametrize("function", EMULATED)
+def test_gpu_expansion_emulated(function: str) -> None:
+    x = samples("float32", 50_000)
+    got = emulate(function, x, LowerMathForGpuPass())
+    if BOUNDS[function, "float32", "GPU"].how == "vector":
+        check(function, "float32", "GPU", [x], got)
+        return
+    # What 2^-22.5 makes of a result near the top of its binade, and the reduction's own roundings.
+    errors = ulps(got, exact(function, x))
+    assert errors.max() <= 2**1.5 + 1, x[np.argmax(errors)]
+
+
+def check_fast_exp(x: np.ndarray, got: np.ndarray) -> None:
+    """What docs/numerics.md says of exp=fast."""
+    want = exact("exp", x)
+    assert np.array_equal(np.isnan(want), np.isnan(got))
+    normal = (want >= np.finfo(np.float32).tiny) & (want < np.finfo(np.float32).max)
+    relative = np.abs(got[normal] / want[normal] - 1)
+    assert np.all(relative <= (1.25 * np.abs(x[normal].astype(np.float64)) + 4) * 2.0**-24)
+    assert np.all(got[want < 0.99 * np.finfo(np.float32).tiny] == 0)
+    assert np.all(np.isinf(got[want > 2.0**128 * 1.0001]))
+    decay = x <= 0
+    assert np.all(np.abs(got[decay] - want[decay]) <= 2.0**-22 + 2.0**-25)
+
+
+def test_fast_exp_emulated() -> None:
+    x = samples("float32", 50_000)
+    check_fast_exp(x, emulate("exp", x, LowerMathForGpuPass(exp="fast")))
+
+
+# The GPU itself
+
+
+def gpu_module(function: str, dtype: str, how: LowerMathForGpuPass) -> str:
+    element = dtype.replace("float", "f")
+    inputs = 2 if function == "powf" else 1
+    loads = "".join(
+        f"""
+    %p{k} = llvm.getelementptr %src{k}[%j] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, {element}
+    %x{k} = llvm.load %p{k} : !llvm.ptr<1> -> {element}"""
+        for k in range(inputs)
+    )
+    text = f"""
+gpu.module @kernels {{
+  gpu.func @kernel(%dst: !llvm.ptr<1>, {", ".join(f"%src{k}: !llvm.ptr<1>" for k in range(inputs))}) kernel {{
+    %size = arith.constant 256 : index
+    %block = gpu.block_id x
+    %thread = gpu.thread_id x
+    %first = arith.muli %block, %size : index
+    %i = arith.addi %first, %thread : index
+    %j = arith.index_cast %i : index to i64{loads}
+    %y = math.{function} {", ".join(f"%x{k}" for k in range(inputs))} : {element}
+    %q = llvm.getelementptr %dst[%j] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, {element}
+    llvm.store %y, %q : {element}, !llvm.ptr<1>
+    gpu.return
+  }}
+}}
+"""
+    context, module = parse(text)
+    how.apply(context, module)
+    module.verify()
+    return str(module)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_gpu_kernel_calls_nothing(function: str, dtype: str) -> None:
+    ptx = to_ptx(gpu_module(function, dtype, LowerMathForGpuPass()), "sm_90")
+    assert ".extern" not in ptx
+    assert ptx.count("ex2.approx") >= (BOUNDS[function, dtype, "GPU"].how == "ex2")
+
+
+def run_on_gpu(function: str, dtype: str, xs: list[np.ndarray], how: LowerMathForGpuPass) -> np.ndarray:
+    import torch
+
+    from scanweaver.gpu_exec.driver import check as checked
+    from scanweaver.gpu_exec.driver import device
+
+    gpu = device(torch.cuda.current_device())
+    lowered = lower(gpu_module(function, dtype, how), f"sm_{''.join(map(str, gpu.capability))}")
+    kernel = gpu.function(gpu.load(lowered.cubin or lowered.ptx.encode()), "kernel", 0)
+    inputs = [torch.from_numpy(x).cuda() for x in xs]
+    output = torch.empty_like(inputs[0])
+    pointers = tuple(tensor.data_ptr() for tensor in (output, *inputs))
+    stream = torch.cuda.current_stream().cuda_stream
+    grid = (xs[0].size // 256, 1, 1)
+    packed = (pointers, (ctypes.c_void_p,) * len(pointers))
+    with gpu.current():
+        checked(gpu.api.cuLaunchKernel(kernel, *grid, 256, 1, 1, 0, stream, packed, 0), "cuLaunchKernel")
+    return output.cpu().numpy()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_gpu(function: str, dtype: str) -> None:
+    if dtype == "float64" and not wide_enough:
+        pytest.skip("long double is no wider than double here")
+    xs = arguments(function, dtype, 2_000_000 if dtype == "float32" else 200_000)
+    check(function, dtype, "GPU", xs, run_on_gpu(function, dtype, xs, LowerMathForGpuPass()))
+
+
+@pytest.mark.gpu
+def test_gpu_fast_exp() -> None:
+    x = samples("float32", 2_000_000)
+    check_fast_exp(x, run_on_gpu("exp", "float32", [x], LowerMathForGpuPass(exp="fast")))
