@@ -17,6 +17,7 @@ from xdsl.utils.exceptions import InterpretationError
 
 from scanweaver.dialects.iteration import Array as Operand
 from scanweaver.dialects.iteration import IterationOp, ResultKind
+from scanweaver.dialects.recurrence import RenameOp
 from scanweaver.errors import UnsupportedError
 from scanweaver.interpreters.lanes import Array, Lanes
 from scanweaver.interpreters.scalars import dtype_of, rounded
@@ -51,7 +52,7 @@ class Space:
         return Lanes(data, operand.axes)
 
     def _sizes(self, operands: Sequence[Operand], lanes: Sequence[Lanes]) -> dict[str, int]:
-        """Sizes of all axes, in their order: from the arrays, and where none has the axis from the results' types."""
+        """Sizes of all axes, in their order: from the arrays, or where none has the axis from the results' types."""
         found: dict[str, int] = {}
         for operand, value in zip(operands, lanes, strict=True):
             for axis, size in zip(value.axes, value.data.shape, strict=True):
@@ -61,6 +62,12 @@ class Space:
         unknown = set(self.op.axis_names) - set(found)
         if unknown:
             raise InterpretationError(f"no operand and no static type gives axis '{min(unknown)}' its size")
+        for rename in self.op.walk():
+            if isinstance(rename, RenameOp) and found[rename.source_axis] != found[rename.target_axis]:
+                raise InterpretationError(
+                    f"rename [{rename.source_axis} to {rename.target_axis}]: the axes have sizes "
+                    f"{found[rename.source_axis]} and {found[rename.target_axis]}"
+                )
         return {axis: found[axis] for axis in self.op.axis_names}
 
     def state(self, i: int, value: Lanes) -> Lanes:
