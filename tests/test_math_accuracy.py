@@ -291,7 +291,8 @@ ARITHMETIC: dict[str, Callable[..., np.ndarray]] = {
 
 def evaluate(op: Operation, operands: list[np.ndarray]) -> np.ndarray:
     if isinstance(op, arith.ConstantOp):
-        return np.array(op.value.value.data, np.float32 if op.result.type == builtin.f32 else np.int32)  # type: ignore
+        assert isinstance(op.value, builtin.FloatAttr | builtin.IntegerAttr)
+        return np.array(op.value.value.data, np.float32 if op.result.type == builtin.f32 else np.int32)
     if isinstance(op, arith.BitcastOp):
         return np.asarray(operands[0]).view(np.float32 if op.result.type == builtin.f32 else np.int32)
     if isinstance(op, llvm.CallIntrinsicOp):
