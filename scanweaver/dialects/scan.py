@@ -365,13 +365,29 @@ class GenericOp(IterationOp):
         for component in self.components.block.ops:
             if not isinstance(component, ComponentOp):
                 raise VerifyException(f"components holds scan.component only, got {component.name}")
+            own = component.state_indices
+            if any(not 0 <= i < self.num_states for i in own):
+                raise VerifyException(f"a component names states 0 to {self.num_states - 1}, got {list(own)}")
             states = [self.state_types[i] for i in seen]
             if not component.is_sequential:
                 check_types("lift's arguments", component.lift.block.arg_types, [*states, *states, *values])
                 verify_body(self, component.lift.block, self.lift_axes(component))
+                self._verify_element(component)
             seen += component.state_indices
         if sorted(seen) != list(range(self.num_states)):
             raise VerifyException(f"every state is in one component, got {seen}")
+
+    def _verify_element(self, component: ComponentOp) -> None:
+        """An element acts on its component's states: on their types, along their axes."""
+        own = component.state_indices
+        applied = component.apply.block.arg_types[len(component.element_types) :]
+        check_types("the states that apply acts on", applied, [self.state_types[i] for i in own])
+        axes = block_axes(component.lift.block, self.lift_axes(component))
+        allowed: Axes = frozenset[str]().union(*(self.state_axes[i] for i in own))
+        for i, value in enumerate(yielded(component.lift)):
+            extra = axes[value] - allowed
+            if extra:
+                raise VerifyException(f"value #{i} of an element keeps axis '{min(extra)}' that no state of it has")
 
     def print(self, printer: Printer) -> None:
         print_iteration(self, printer)
