@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from scanweaver.errors import SignatureError, UnsupportedError
 from scanweaver.frontend.dtypes import SHORT, kind_of
@@ -109,12 +109,3 @@ def _check_default(array: Array, default: Any, is_state: bool, where: str) -> No
         raise SignatureError(
             f"input `{array}` has the default {default!r} in {where}: only a scalar input, `{array.name}[]`, takes one"
         )
-
-
-def refuse_unknown(name: str, known: list[str], what: str) -> NoReturn:
-    """Raise for a name that a call does not know, with the closest that it does."""
-    import difflib
-
-    near = difflib.get_close_matches(name, known, 1, 0.5)
-    hint = f": did you mean `{near[0]}`?" if near else f"; it takes {', '.join(known)}"
-    raise SignatureError(f"{what} has no argument `{name}`{hint}")

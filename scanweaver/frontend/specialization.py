@@ -31,7 +31,7 @@ class Specialization:
     inputs: tuple[Given, ...]
     inits: tuple[Given | None, ...]
     leading: tuple[str, ...] = ()
-    constants: tuple[tuple[str, type, Any], ...] = ()
+    constants: tuple[tuple[str, type[Any], Any], ...] = ()
     return_last: bool = False
     reverse: bool = False
     sizes: tuple[tuple[str, int], ...] = ()

@@ -1,0 +1,212 @@
+"""A call's arguments: which kernel serves them, and what it is launched with.
+
+What follows from shapes, strides, dtypes and devices is worked out once and remembered by them, so that a warm call
+only asks each tensor for these and looks them up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NoReturn
+
+import torch
+
+from scanweaver.errors import SignatureError, UnsupportedError
+from scanweaver.frontend.arguments import Arguments, Decided, Options
+from scanweaver.frontend.dtypes import kind_of
+from scanweaver.frontend.memory import alignment, contiguous_axis, dense_strides
+from scanweaver.frontend.parameters import Parameters
+from scanweaver.frontend.resolution import Resolution, torch_dtype
+from scanweaver.frontend.signature import Signature
+from scanweaver.frontend.specialization import Given, Specialization
+from scanweaver.frontend.values import as_number
+
+_REMEMBERED = 4096
+"""Bindings kept; all are dropped when there are more, as in serving with ever new lengths."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where an operand is contiguous ("": nowhere), and the bytes that its runs along that axis are aligned to."""
+
+    contiguous: str
+    align: int
+
+
+@dataclass(eq=False)
+class Binding:
+    """What shapes, strides, dtypes, devices and options decide.
+
+    `strides` and `layouts` have one entry for each of `specialization.operands`; a stride is 0 where an axis
+    broadcasts. `nesting`: the strides of the first input that carries time. `plan` is for whoever runs the call, to
+    keep what was made for this binding.
+    """
+
+    specialization: Specialization
+    options: Options
+    device: torch.device
+    sizes: dict[str, int]
+    strides: list[dict[str, int]]
+    layouts: list[Layout]
+    nesting: dict[str, int]
+    conversions: tuple[tuple[int, Callable[[Any], Any]], ...]
+    plan: Any = None
+
+    def shape(self, axes: Sequence[str]) -> tuple[int, ...]:
+        """The shape of a result with dimensions `axes`."""
+        return tuple(self.sizes[axis] for axis in axes)
+
+    def output_strides(self, axes: Sequence[str]) -> tuple[int, ...]:
+        """The strides of an output with dimensions `axes`: dense, nested as the first input that carries time."""
+        return dense_strides(axes, self.sizes, self.nesting)
+
+    def output_layout(self, axes: Sequence[str], time: str, itemsize: int) -> Layout:
+        """The layout of such an output in newly allocated memory."""
+        return _layout(axes, self.sizes, dict(zip(axes, self.output_strides(axes), strict=True)), time, itemsize, 0)
+
+    def specialized(self, touched: Sequence[str], renamed: Sequence[tuple[str, str]]) -> Specialization:
+        """The specialization with the sizes of the axes that the traced step touches.
+
+        Raises SignatureError where two axes that `sw.rename` exchanges have different sizes.
+        """
+        for source, target in renamed:
+            if self.sizes[source] != self.sizes[target]:
+                raise SignatureError(
+                    f'`sw.rename(x, {source}="{target}")`: expected axes of one size, got {self.sizes[source]} for '
+                    f"`{source}` and {self.sizes[target]} for `{target}`"
+                )
+        return self.specialization.with_sizes({axis: self.sizes[axis] for axis in touched})
+
+
+class Binder:
+    """Binds the arguments of calls to the recurrence `name`; `options` are its decorator's."""
+
+    def __init__(self, name: str, signature: Signature, parameters: Parameters, options: Options | None = None) -> None:
+        self.name = name
+        self.signature = signature
+        self.arguments = Arguments(name, signature, parameters, options or Options())
+        self._known: dict[Any, Binding] = {}
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Binding, list[Any], list[int | float]]:
+        """The binding of a call; its operands, tensors and numbers, to be kept alive; their addresses and values.
+
+        Raises SignatureError for arguments that do not fit the signature, naming the argument, what was expected and
+        what came; UnsupportedError for what is not built yet.
+        """
+        items, decided = self.arguments.arranged(args, kwargs)
+        values: list[Any] = []
+        key: list[Any] = [decided]
+        for i, item in enumerate(items):
+            if isinstance(item, torch.Tensor):
+                if item.requires_grad and torch.is_grad_enabled():
+                    self._refuse_grad(i)
+                values.append(address := item.data_ptr())
+                key.append((item.shape, item.stride(), item.dtype, item.device, address & 15))
+            else:
+                if item is not None and type(item) not in (float, int, bool):
+                    items[i] = item = self._number(i, item)
+                values.append(item)
+                key.append(type(item))
+        remembered = tuple(key)
+        binding = self._known.get(remembered)
+        if binding is None:
+            binding = self._resolved(items, decided)
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[remembered] = binding
+        for i, convert in binding.conversions:
+            items[i] = item = convert(items[i])
+            values[i] = item.data_ptr() if isinstance(item, torch.Tensor) else item
+        count = len(self.signature.inputs)
+        operands = [item for item in items[count:] + items[:count] if item is not None]
+        return binding, operands, [value for value in values[count:] + values[:count] if value is not None]
+
+    def _resolved(self, items: list[Any], decided: Decided) -> Binding:
+        found = Resolution(self.name, self.signature, items)
+        count = len(self.signature.inputs)
+        conversions: list[tuple[int, Callable[[Any], Any]]] = []
+        operands: list[tuple[Given, Any]] = []
+        for i, (given, value) in enumerate(zip(found.given_starts, found.starts, strict=True)):
+            if given is not None:
+                if (convert := _conversion(given, value)) is not None:
+                    conversions.append((count + i, convert))
+                operands.append((given, convert(value) if convert else value))
+        given_values = (value for value in found.inputs if value is not None)
+        operands += zip(found.given_inputs, given_values, strict=True)
+        strides = [_strides(given, value, found.sizes) for given, value in operands]
+        time = self.signature.time
+        nesting = next(of for (given, _), of in zip(operands, strides, strict=True) if time in given.axes)
+        options = decided.options
+        return Binding(
+            Specialization(
+                tuple(found.given_inputs),
+                tuple(found.given_starts),
+                found.leading,
+                decided.constants,
+                options.return_last,
+                options.reverse,
+            ),
+            options,
+            found.device,
+            found.sizes,
+            strides,
+            [
+                _operand_layout(given, value, found.sizes, of, time)
+                for (given, value), of in zip(operands, strides, strict=True)
+            ],
+            nesting,
+            tuple(conversions),
+        )
+
+    def _label(self, i: int) -> str:
+        count = len(self.signature.inputs)
+        if i < count:
+            return f"argument `{self.signature.inputs[i]}` of {self.name}"
+        return f"init of state `{self.signature.states[i - count]}` of {self.name}"
+
+    def _number(self, i: int, item: Any) -> float:
+        """A NumPy scalar as a Python number."""
+        number = as_number(item)
+        if number is None:
+            kind = f"{type(item).__module__}.{type(item).__qualname__}".removeprefix("builtins.")
+            hint = ": wrap it by torch.from_numpy" if kind == "numpy.ndarray" else ""
+            raise SignatureError(f"{self._label(i)}: expected a tensor or a number, got {kind}{hint}")
+        return number
+
+    def _refuse_grad(self, i: int) -> NoReturn:
+        raise UnsupportedError(
+            f"{self._label(i)} requires grad, and gradients are not built yet: call under torch.no_grad(), or detach it"
+        )
+
+
+def _strides(given: Given, value: Any, sizes: Mapping[str, int]) -> dict[str, int]:
+    if given.scalar:
+        return {}
+    dims = zip(given.axes, value.shape, value.stride(), strict=True)
+    return {axis: stride if size == sizes[axis] else 0 for axis, size, stride in dims}
+
+
+def _conversion(given: Given, value: Any) -> Callable[[Any], Any] | None:
+    """What makes a start of its state's dtype."""
+    if given.scalar:
+        number = {"bool": bool, "int": int, "float": float}[kind_of(given.dtype)]
+        return None if type(value) is number else number
+    dtype = torch_dtype(given.dtype)
+    return None if value.dtype == dtype else partial(torch.Tensor.to, dtype=dtype)
+
+
+def _operand_layout(
+    given: Given, value: Any, sizes: Mapping[str, int], strides: Mapping[str, int], time: str
+) -> Layout:
+    if given.scalar:
+        return Layout("", 1)
+    return _layout(given.axes, sizes, strides, time, value.element_size(), value.data_ptr())
+
+
+def _layout(
+    axes: Sequence[str], sizes: Mapping[str, int], strides: Mapping[str, int], time: str, itemsize: int, address: int
+) -> Layout:
+    contiguous = contiguous_axis(axes, sizes, strides, time)
+    return Layout(contiguous, alignment(contiguous, sizes, strides, itemsize, address))

@@ -1,0 +1,49 @@
+"""Strides: which axis of a tensor is contiguous, how it is aligned, and how the outputs are laid out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+MAX_ALIGN = 16
+"""Bytes of the widest access; more alignment than that serves nothing."""
+
+
+def contiguous_axis(axes: Sequence[str], sizes: Mapping[str, int], strides: Mapping[str, int], time: str) -> str:
+    """The axis whose neighbours are neighbours in memory; "" where there is none.
+
+    Time comes first among several. An axis of at most one element has no neighbours: it serves where no other does.
+    """
+    found = [axis for axis in axes if strides[axis] == 1 and sizes[axis] > 1]
+    found = found or [axis for axis in axes if sizes[axis] <= 1]
+    return time if time in found else found[0] if found else ""
+
+
+def alignment(
+    contiguous: str, sizes: Mapping[str, int], strides: Mapping[str, int], itemsize: int, address: int
+) -> int:
+    """The bytes, at most 16, that the base and the start of every run along `contiguous` are aligned to."""
+    if not contiguous:
+        return itemsize
+    offsets = (stride * itemsize for axis, stride in strides.items() if axis != contiguous and sizes[axis] > 1)
+    return math.gcd(MAX_ALIGN, address, *offsets)
+
+
+def dense_strides(axes: Sequence[str], sizes: Mapping[str, int], nesting: Mapping[str, int]) -> tuple[int, ...]:
+    """Strides of a new dense tensor with dimensions `axes`, nested as in a tensor with the strides `nesting`.
+
+    Only the axes that that tensor really walks (more than one element, a stride that is not 0) give an order; they
+    change places among themselves, the others stay where they stand.
+    """
+    ordered = sorted(
+        (axis for axis, stride in nesting.items() if axis in axes and sizes[axis] > 1 and stride != 0),
+        key=lambda axis: -nesting[axis],
+    )
+    places = iter(ordered)
+    nested = [next(places) if axis in ordered else axis for axis in axes]
+    strides: dict[str, int] = {}
+    step = 1
+    for axis in reversed(nested):
+        strides[axis] = step
+        step *= max(sizes[axis], 1)
+    return tuple(strides[axis] for axis in axes)
