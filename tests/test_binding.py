@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 import torch
 
+from scanweaver.dialects.recurrence import GenericOp
 from scanweaver.errors import SignatureError, UnsupportedError
 from scanweaver.frontend.arguments import Options
-from scanweaver.frontend.binding import Binder, Binding
+from scanweaver.frontend.binding import Binder, Binding, set_layouts
 from scanweaver.frontend.memory import dense_strides
 from scanweaver.frontend.parameters import REQUIRED, read_parameters
 from scanweaver.frontend.signature import parse_signature
+from scanweaver.frontend.trace import trace_step
+from scanweaver.interpreters import run_module
 
 SELECTIVE = "h[b d n]; u[b d t], dt[b d t], A[d n], B[b n t], C[b n t], D[d], z[b d t] -> y[b d t]"
 
@@ -161,9 +164,10 @@ def test_outputs_are_nested_as_the_first_input_with_time():
 
     text = "h[b d n]; A[d n], x[b d t] -> y[b d t]"
     bound = bind(text, step, torch.zeros(3, 4), torch.zeros(2, 5, 3).mT)
-    assert bound.output_strides(("b", "d", "t")) == (15, 1, 3)
-    assert bound.output_strides(("t", "d", "b")) == (3, 1, 15)
-    assert bound.output_layout(("b", "d", "t"), "t", 4).contiguous == "d"
+    assert bound.result_strides(("b", "d", "t")) == (15, 1, 3)
+    assert bound.result_strides(("t", "d", "b")) == (3, 1, 15)
+    assert bound.result_strides(("b", "d", "n")) == (12, 4, 1)  # the last state
+    assert bound.result_layout(("b", "d", "t"), 4).contiguous == "d"
     assert dense_strides(("b", "t"), {"b": 4, "t": 5}, {"b": 0, "t": 1}) == (5, 1)
     assert dense_strides(("b", "d", "n", "t"), {"b": 2, "d": 3, "n": 7, "t": 5}, {"b": 15, "t": 3, "d": 1}) == (
         105,
@@ -206,6 +210,40 @@ def test_layouts(x: torch.Tensor, contiguous: str, align: int):
 
     layout = bind("h[b d]; x[b d t] -> y[b d t]", step, x).layouts[0]
     assert (layout.contiguous, layout.align) == (contiguous, align)
+
+
+def test_layouts_of_operands_and_results_go_into_the_module():
+    def step(h: Any, n: Any, x: Any, g: Any) -> Any:
+        return (h + x * g, n + 1), h
+
+    text = "h[b d], n[b]:int32; x[b d t], g[] -> y[b t d]:bfloat16"
+    signature = parse_signature(text)
+    bound = bind(text, step, torch.zeros(2, 5, 8).mT, 0.5, init=(torch.zeros(2, 8), None), return_last=True)
+    module = trace_step(step, signature, bound.specialization)
+    set_layouts(module, bound)
+    module.verify()
+    (generic,) = (op for op in module.walk() if isinstance(op, GenericOp))
+    assert generic.layouts is not None
+    found = [(layout.axis, layout.bytes) for layout in generic.layouts]
+    #         h          n        x          g        y          last h     last n
+    assert found == [("d", 16), ("", 1), ("d", 16), ("", 1), ("d", 16), ("d", 16), ("b", 16)]
+
+
+def test_a_bound_call_runs_through_the_interpreter():
+    def step(h: Any, x: Any, g: Any) -> Any:
+        return g * h + x
+
+    text = "h[b]; x[b t], g[]"
+    x = torch.randn(2, 6, generator=torch.Generator().manual_seed(3))
+    bound, operands, _ = binder(text, step).bind((x, 0.5), {"init": 2, "reverse": True, "return_last": True})
+    module = trace_step(step, parse_signature(text), bound.specialization)
+    module.verify()
+    out, last = run_module(module, "step", *operands)
+    h, wanted = torch.full((2,), 2.0), torch.empty_like(x)
+    for k in reversed(range(6)):
+        wanted[:, k] = h = 0.5 * h + x[:, k]
+    np.testing.assert_allclose(out, wanted.numpy(), rtol=1e-6)
+    np.testing.assert_allclose(last, h.numpy(), rtol=1e-6)
 
 
 def test_integers_and_bools():

@@ -12,7 +12,10 @@ from functools import partial
 from typing import Any, NoReturn
 
 import torch
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp
 
+from scanweaver.dialects.iteration import LayoutAttr
+from scanweaver.dialects.recurrence import GenericOp
 from scanweaver.errors import SignatureError, UnsupportedError
 from scanweaver.frontend.arguments import Arguments, Decided, Options
 from scanweaver.frontend.dtypes import kind_of
@@ -21,6 +24,7 @@ from scanweaver.frontend.parameters import Parameters
 from scanweaver.frontend.resolution import Resolution, torch_dtype
 from scanweaver.frontend.signature import Signature
 from scanweaver.frontend.specialization import Given, Specialization
+from scanweaver.frontend.trace import result_dtypes
 from scanweaver.frontend.values import as_number
 
 _REMEMBERED = 4096
@@ -29,10 +33,13 @@ _REMEMBERED = 4096
 
 @dataclass(frozen=True)
 class Layout:
-    """Where an operand is contiguous ("": nowhere), and the bytes that its runs along that axis are aligned to."""
+    """Where an operand or result is contiguous ("": nowhere), and the bytes that its runs there are aligned to."""
 
     contiguous: str
     align: int
+
+
+_SCALAR = Layout("", 1)
 
 
 @dataclass(eq=False)
@@ -46,6 +53,7 @@ class Binding:
 
     specialization: Specialization
     options: Options
+    time: str
     device: torch.device
     sizes: dict[str, int]
     strides: list[dict[str, int]]
@@ -58,13 +66,14 @@ class Binding:
         """The shape of a result with dimensions `axes`."""
         return tuple(self.sizes[axis] for axis in axes)
 
-    def output_strides(self, axes: Sequence[str]) -> tuple[int, ...]:
-        """The strides of an output with dimensions `axes`: dense, nested as the first input that carries time."""
-        return dense_strides(axes, self.sizes, self.nesting)
+    def result_strides(self, axes: Sequence[str]) -> tuple[int, ...]:
+        """The strides of a result with dimensions `axes`: dense, an output nested as the first input with time."""
+        return dense_strides(axes, self.sizes, self.nesting if self.time in axes else {})
 
-    def output_layout(self, axes: Sequence[str], time: str, itemsize: int) -> Layout:
-        """The layout of such an output in newly allocated memory."""
-        return _layout(axes, self.sizes, dict(zip(axes, self.output_strides(axes), strict=True)), time, itemsize, 0)
+    def result_layout(self, axes: Sequence[str], itemsize: int) -> Layout:
+        """The layout of such a result in newly allocated memory."""
+        strides = dict(zip(axes, self.result_strides(axes), strict=True))
+        return _layout(axes, self.sizes, strides, self.time, itemsize, 0)
 
     def specialized(self, touched: Sequence[str], renamed: Sequence[tuple[str, str]]) -> Specialization:
         """The specialization with the sizes of the axes that the traced step touches.
@@ -149,6 +158,7 @@ class Binder:
                 options.reverse,
             ),
             options,
+            time,
             found.device,
             found.sizes,
             strides,
@@ -201,7 +211,7 @@ def _operand_layout(
     given: Given, value: Any, sizes: Mapping[str, int], strides: Mapping[str, int], time: str
 ) -> Layout:
     if given.scalar:
-        return Layout("", 1)
+        return _SCALAR
     return _layout(given.axes, sizes, strides, time, value.element_size(), value.data_ptr())
 
 
@@ -210,3 +220,16 @@ def _layout(
 ) -> Layout:
     contiguous = contiguous_axis(axes, sizes, strides, time)
     return Layout(contiguous, alignment(contiguous, sizes, strides, itemsize, address))
+
+
+def set_layouts(module: ModuleOp, binding: Binding) -> None:
+    """Write into a traced module where the operands and results of `binding` are contiguous and aligned."""
+    (generic,) = (op for op in module.walk() if isinstance(op, GenericOp))
+    given = iter(binding.layouts)
+    layouts = [next(given) if init else _SCALAR for init in binding.specialization.inits]
+    layouts += given
+    layouts += [
+        binding.result_layout(result.axes, torch_dtype(dtype).itemsize)
+        for result, dtype in zip(generic.result_arrays, result_dtypes(module), strict=True)
+    ]
+    generic.layouts = ArrayAttr(LayoutAttr(layout.contiguous, layout.align) for layout in layouts)

@@ -22,7 +22,6 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from scanweaver.dialects.iteration import (
     Direction,
     IteratorKind,
-    LayoutAttr,
     ResultKind,
     iteration_properties,
     map_of,
@@ -52,7 +51,6 @@ def trace_step(
     function: Callable[..., Any],
     signature: Signature,
     specialization: Specialization,
-    layouts: Sequence[LayoutAttr] | None = None,
 ) -> ModuleOp:
     """A module with one function that runs the recurrence whose step is `function`.
 
@@ -61,7 +59,7 @@ def trace_step(
 
     Raises TraceError for what a step's value cannot do, SignatureError for a return that does not fit the signature.
     """
-    return _Tracer(function, signature, specialization).module(layouts)
+    return _Tracer(function, signature, specialization).module()
 
 
 def result_dtypes(module: ModuleOp) -> tuple[str, ...]:
@@ -93,7 +91,7 @@ class _Tracer:
         self.state_dtypes = [SHORT[state.dtype] if state.dtype else self.compute for state in signature.states]
         self.axes = self.iteration_axes()
 
-    def module(self, layouts: Sequence[LayoutAttr] | None) -> ModuleOp:
+    def module(self) -> ModuleOp:
         body, output_dtypes = self.body()
         entry = Block(arg_types=[self.operand_type(operand) for operand in self.spec.operands])
         for argument, operand in zip(entry.args, self.spec.operands, strict=True):
@@ -119,7 +117,6 @@ class _Tracer:
                 outputs=[(output.name, ResultKind.STEP) for output in self.signature.outputs],
                 last=last,
                 result_maps=[map_of(axes, of) for of, _ in results],
-                layouts=layouts,
             )
             types = [self.tensor_type(of, mlir_type(dtype)) for of, dtype in results]
             generic = GenericOp(inits, list(given), properties, types, Region(body))
