@@ -1,0 +1,194 @@
+"""Chooses a schedule from what is known at compile time: layouts, element sizes, and sizes of axes as hints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from scanweaver.dialects.iteration import IteratorKind
+from scanweaver.dialects.scan import GenericOp, ScheduleAttr
+from scanweaver.errors import NotAssociativeError, ScanWeaverError
+from scanweaver.schedule import chip
+from scanweaver.transforms.skeleton.memory import byte_size
+from scanweaver.transforms.skeleton.phases import needs_single_steps, reads_other_positions
+
+STRATEGIES = ("auto", "lanes", "serial")
+MANY = 1 << 16
+"""What a size is taken for where nothing is known of it."""
+
+
+def choose(op: GenericOp, target: str, strategy: str = "auto", sizes: Mapping[str, int] | None = None) -> ScheduleAttr:
+    """The schedule for a target (`sm_90`, `cpu`, …).
+
+    `strategy`: `lanes` puts lanes (or warps) across time, `serial` walks time in order, `auto` takes lanes where the
+    step is proved associative and there is something to gain. `sizes` are hints; a kernel takes any size.
+    Raises NotAssociativeError for `lanes` without a proof.
+    """
+    if strategy not in STRATEGIES:
+        raise ScanWeaverError(f"strategy is one of {', '.join(STRATEGIES)}, got {strategy!r}")
+    known = dict(sizes or {})
+    if strategy == "lanes" and not op.is_associative:
+        reasons = "; ".join(c.reason.data for c in op.component_ops if c.reason is not None)
+        raise NotAssociativeError(f'strategy="lanes" needs an associative step, but {reasons}')
+    if target == "cpu":
+        if strategy == "lanes":
+            raise ScanWeaverError('strategy="lanes" is for GPUs: a CPU walks time in order')
+        return _for_cpu(op, known)
+    return _for_gpu(op, target, strategy, known)
+
+
+# --- GPU -------------------------------------------------------------------------------------------------------
+
+
+def _for_gpu(op: GenericOp, target: str, strategy: str, sizes: Mapping[str, int]) -> ScheduleAttr:
+    limits = chip.gpu(target)
+    rows = prod(sizes.get(axis, MANY) for axis in op.axes_of_kind(IteratorKind.PARALLEL))
+    steps = sizes.get(op.time_axis, MANY)
+    contiguous = contiguous_axis(op)
+    order = row_order(op, contiguous)
+    busy = limits.multiprocessors * chip.BUSY_WARPS
+    if strategy == "auto":
+        strategy = _strategy(op, contiguous, rows, steps, busy)
+    if strategy == "serial":
+        return _serial(op, target, order, contiguous, rows, busy)
+    per_lane = _steps_per_lane(op, contiguous)
+    lanes = chip.WARP if contiguous == op.time_axis else 1
+    warps = _warps_across_time(rows * lanes // chip.WARP, busy, steps, lanes * per_lane)
+    if lanes == 1:
+        warps = max(warps, 2)
+    row_lanes = chip.WARP // lanes
+    row_warps = max(1, 4 // warps)
+    while row_warps > 1 and rows <= row_lanes * row_warps // 2:
+        row_warps //= 2
+    schedule = ScheduleAttr(
+        target, order, lanes=lanes, warps=warps, row_lanes=row_lanes, row_warps=row_warps, steps=per_lane
+    )
+    return _fitting(op, schedule, limits.shared_bytes)
+
+
+def _strategy(op: GenericOp, contiguous: str, rows: int, steps: int, busy: int) -> str:
+    if not op.is_associative:
+        return "serial"
+    if contiguous != op.time_axis and rows >= busy * chip.WARP:
+        return "serial"  # one lane a row fills the chip, reads whole lines and does the least work
+    return "lanes" if steps > 1 else "serial"
+
+
+def _serial(
+    op: GenericOp, target: str, order: tuple[str, ...], contiguous: str, rows: int, busy: int
+) -> ScheduleAttr:
+    row_warps = 4
+    while row_warps > 1 and rows < busy * chip.WARP:
+        row_warps //= 2
+        busy //= 2
+    steps = 1 if needs_single_steps(op) else _steps_per_lane(op, contiguous)
+    return ScheduleAttr(target, order, row_lanes=chip.WARP, row_warps=row_warps, steps=steps)
+
+
+def _steps_per_lane(op: GenericOp, contiguous: str) -> int:
+    """K: what one wide access holds, or enough to hide its latency; fewer where an element has many values."""
+    smallest = min(byte_size(array.element_type) for array in op.input_arrays if op.time_axis in array.axes)
+    steps = max(chip.LANE_BYTES // smallest, 4) if contiguous == op.time_axis else 8
+    values = sum(len(c.element_types) for c in op.component_ops if not c.is_sequential)
+    if has_state_axes(op) and values <= 4:
+        steps = max(steps, 8)
+    while steps > 4 and steps * values > 40:
+        steps //= 2
+    return steps
+
+
+def _warps_across_time(row_warps: int, busy: int, steps: int, warp_steps: int) -> int:
+    """Warps of a block that take a row's tile together: more of them where rows alone leave the chip idle."""
+    warps = 1
+    while warps < 8 and row_warps * warps < busy and warps * warp_steps < steps:
+        warps *= 2
+    return warps
+
+
+def _fitting(op: GenericOp, schedule: ScheduleAttr, shared_bytes: int) -> ScheduleAttr:
+    """The schedule with as few rows a block as its states' carries need to fit into shared memory."""
+    row_warps = schedule.row_warps.data
+
+    def needed(row_warps: int) -> int:
+        return carried_bytes(op) * schedule.row_lanes.data * row_warps
+
+    while row_warps > 1 and needed(row_warps) > shared_bytes // 2:
+        row_warps //= 2
+    if needed(row_warps) > shared_bytes:
+        return _serial(op, schedule.target.data, schedule.order_axes, contiguous_axis(op), MANY, 1)
+    return ScheduleAttr(
+        schedule.target.data,
+        schedule.order_axes,
+        lanes=schedule.lanes.data,
+        warps=schedule.warps.data,
+        row_lanes=schedule.row_lanes.data,
+        row_warps=row_warps,
+        steps=schedule.steps.data,
+    )
+
+
+def carried_bytes(op: GenericOp) -> int:
+    """Bytes of one row's states."""
+    axes = op.axes_of_kind(IteratorKind.STATE)
+    return sum(
+        prod(op.sizes.get(axis, 1) for axis in axes if axis in state.axes) * byte_size(state.type)
+        for state in op.states
+    )
+
+
+# --- CPU -------------------------------------------------------------------------------------------------------
+
+
+def _for_cpu(op: GenericOp, sizes: Mapping[str, int]) -> ScheduleAttr:
+    width = chip.host_vector_bytes() // max(byte_size(state.type) for state in op.states)
+    width = min(width, chip.host_vector_bytes() // 4)
+    contiguous = contiguous_axis(op)
+    axis, width = _vector_axis(op, contiguous, width, sizes)
+    order = tuple(a for a in row_order(op, contiguous) if a != axis)
+    steps = 1 if needs_single_steps(op) else width if width > 1 else 8
+    return ScheduleAttr("cpu", order, vector=axis, row_lanes=width, steps=steps)
+
+
+def _vector_axis(op: GenericOp, contiguous: str, width: int, sizes: Mapping[str, int]) -> tuple[str, int]:
+    """The axis that vectors run along: rows where there are enough of them, else the states of one row."""
+    parallel = op.axes_of_kind(IteratorKind.PARALLEL)
+    wide = [axis for axis in parallel if sizes.get(axis, MANY) >= width]
+    if contiguous in wide:
+        return contiguous, width
+    if wide:
+        return max(wide, key=lambda axis: (sum(axis in array.axes for array in op.input_arrays), parallel.index(axis))), width
+    for axis in op.axes_of_kind(IteratorKind.STATE):
+        size = op.sizes.get(axis, 1)
+        while width > 1 and size % width:
+            width //= 2
+        if width >= 4 and all(axis in state.axes for state in op.states) and not reads_other_positions(op):
+            return axis, width
+    return "", 1
+
+
+# --- both ------------------------------------------------------------------------------------------------------
+
+
+def contiguous_axis(op: GenericOp) -> str:
+    """The axis that most bytes of the inputs and outputs over time are contiguous along; time where none is."""
+    if op.layouts is None:
+        return op.time_axis
+    arrays = (*op.init_arrays, *op.input_arrays, *op.result_arrays)
+    weights: dict[str, int] = {}
+    for array, layout in zip(arrays, op.layouts, strict=True):
+        if op.time_axis in array.axes and not array.is_scalar:
+            weight = byte_size(array.element_type) * len(array.axes)
+            weights[layout.axis] = weights.get(layout.axis, 0) + weight
+    weights.pop("", None)
+    known = {axis: w for axis, w in weights.items() if op.kinds[axis] is not IteratorKind.STATE}
+    return max(known, key=lambda axis: known[axis], default=op.time_axis)
+
+
+def row_order(op: GenericOp, contiguous: str) -> tuple[str, ...]:
+    """The parallel axes, the contiguous one innermost."""
+    axes = op.axes_of_kind(IteratorKind.PARALLEL)
+    return (*(axis for axis in axes if axis != contiguous), *(axis for axis in axes if axis == contiguous))
+
+
+def has_state_axes(op: GenericOp) -> bool:
+    return bool(op.axes_of_kind(IteratorKind.STATE))

@@ -1,0 +1,185 @@
+"""Expands `scan.block_scan` into exchanges between lanes and, where warps share a row, workgroup memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith, builtin, llvm, scf
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, i1, i8, i32
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern, op_type_rewrite_pattern
+from xdsl.utils.exceptions import PassFailedException
+
+from scanweaver.dialects import gpu, scan
+from scanweaver.transforms.skeleton.memory import byte_size, storage_type
+
+WARP = 32
+
+
+class _Shuffles:
+    """Writes one scan: rounds of doubling distance within a warp, then the warps' totals in order."""
+
+    def __init__(self, op: scan.BlockScanOp, rewriter: PatternRewriter):
+        self.op = op
+        self.rewriter = rewriter
+        self.lane, self.warp, self.row = op.position
+
+    def incoming(self) -> list[SSAValue]:
+        """The states before this participant's stretch."""
+        op = self.op
+        folded = self._folded_in_warp(list(op.elements))
+        before_warp = list(op.carry)
+        if op.warps.data > 1:
+            before_warp = self._before_warp(folded, before_warp)
+        if op.lanes.data == 1:
+            return before_warp
+        after = self._inline(op.apply, [*folded, *before_warp])
+        first = self._insert(arith.CmpiOp(self.lane, self._i32(0), "eq"))
+        return [
+            self._select(first, before, self._from_below(value, 1))
+            for before, value in zip(before_warp, after, strict=True)
+        ]
+
+    def _folded_in_warp(self, element: list[SSAValue]) -> list[SSAValue]:
+        """Each lane's element combined with those of all lanes before it."""
+        if self._takes_later():
+            return element
+        distance = 1
+        while distance < self.op.lanes.data:
+            earlier = [self._from_below(value, distance) for value in element]
+            combined = self._inline(self.op.combine, [*earlier, *element])
+            reaches = self._insert(arith.CmpiOp(self.lane, self._i32(distance), "sge"))
+            element = [self._select(reaches, new, old) for new, old in zip(combined, element, strict=True)]
+            distance *= 2
+        return element
+
+    def _takes_later(self) -> bool:
+        """Whether combine forgets the earlier element: the fold of any stretch is its last element."""
+        block = self.op.combine.block
+        later = block.args[len(self.op.elements) :]
+        return scan.yielded(self.op.combine) == tuple(later)
+
+    def _before_warp(self, folded: Sequence[SSAValue], carry: list[SSAValue]) -> list[SSAValue]:
+        """The states before this warp's stretch: the carry, then the totals of the warps before it, in order."""
+        op = self.op
+        pitch = self._rows_of_block()
+        is_last = self._insert(arith.CmpiOp(self.lane, self._i32(op.lanes.data - 1), "eq"))
+        block = Block()
+        self.rewriter.insert_op(scf.IfOp(is_last, [], Region(block)))
+        for buffer, value in zip(op.scratch, folded, strict=True):
+            address, *made = self._slot(buffer, self.warp, pitch, value.type)
+            stored = value
+            ops: list[Operation] = list(made)
+            if value.type == i1:
+                ops.append(extend := arith.ExtUIOp(value, i8))
+                stored = extend.result
+            ops.append(llvm.StoreOp(stored, address.results[0], alignment=byte_size(value.type)))
+            block.add_ops(ops)
+        block.add_op(scf.YieldOp())
+        self._barrier()
+        states = carry
+        for warp in range(op.warps.data - 1):
+            total = [
+                self._load(buffer, self._i32(warp), pitch, value.type)
+                for buffer, value in zip(op.scratch, folded, strict=True)
+            ]
+            after = self._inline(op.apply, [*total, *states])
+            before = self._insert(arith.CmpiOp(self.warp, self._i32(warp), "sgt"))
+            states = [self._select(before, new, old) for new, old in zip(after, states, strict=True)]
+        self._barrier()
+        return states
+
+    def _rows_of_block(self) -> int:
+        """Rows that share the scratch buffers: a block's warps across rows times a warp's lanes across rows."""
+        function = self.op.parent_op()
+        while function is not None and not isinstance(function, gpu.FuncOp):
+            function = function.parent_op()
+        if function is None or function.known_block_size is None:
+            raise PassFailedException("scan.block_scan over several warps stands in a gpu.func of known block size")
+        threads = int(function.known_block_size.get_values()[0])
+        return threads // (self.op.lanes.data * self.op.warps.data)
+
+    def _slot(self, buffer: SSAValue, warp: SSAValue, pitch: int, type: Attribute) -> list[Operation]:
+        """The operations that make an address in a scratch buffer, the address's first."""
+        scaled = arith.MuliOp(warp, self._i32(pitch))
+        slot = arith.AddiOp(scaled.result, self.row)
+        assert isinstance(buffer.type, llvm.LLVMPointerType)
+        address = llvm.GEPOp(buffer, [llvm.GEP_USE_SSA_VAL], storage_type(type), [slot.result], result_type=buffer.type)
+        return [address, scaled, slot, address]
+
+    def _load(self, buffer: SSAValue, warp: SSAValue, pitch: int, type: Attribute) -> SSAValue:
+        address, *made = self._slot(buffer, warp, pitch, type)
+        for op in made:
+            self.rewriter.insert_op(op)
+        value = self._insert(llvm.LoadOp(address.results[0], storage_type(type), alignment=byte_size(type)))
+        return self._to_bool(value) if type == i1 else value
+
+    # --- exchange between lanes -------------------------------------------------------------------------------
+
+    def _from_below(self, value: SSAValue, distance: int) -> SSAValue:
+        """The value of the lane `distance` before this one in time (of lanes without one: anything)."""
+        offset = self._i32(distance * self.op.row_lanes.data)
+        type = value.type
+        carried = value
+        if isinstance(type, IntegerType) and type.width.data < 32:
+            carried = self._insert(arith.ExtUIOp(value, i32))
+        shuffled = self.rewriter.insert_op(gpu.ShuffleOp(carried, offset, self._i32(WARP), "up")).results[0]
+        if carried is value:
+            return shuffled
+        return self._to_bool(shuffled) if type == i1 else self._insert(arith.TruncIOp(shuffled, type))
+
+    # --- small things -----------------------------------------------------------------------------------------
+
+    def _insert(self, op: Operation) -> SSAValue:
+        return self.rewriter.insert_op(op).results[0]
+
+    def _i32(self, value: int) -> SSAValue:
+        return self._insert(arith.ConstantOp(IntegerAttr(value, i32)))
+
+    def _select(self, condition: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self._insert(arith.SelectOp(condition, a, b))
+
+    def _to_bool(self, value: SSAValue) -> SSAValue:
+        assert isinstance(value.type, IntegerType)
+        zero = self._insert(arith.ConstantOp(IntegerAttr(0, value.type)))
+        return self._insert(arith.CmpiOp(value, zero, "ne"))
+
+    def _barrier(self) -> None:
+        self.rewriter.insert_op(gpu.BarrierOp())
+
+    def _inline(self, region: Region, arguments: Sequence[SSAValue]) -> list[SSAValue]:
+        values: dict[SSAValue, SSAValue] = dict(zip(region.block.args, arguments, strict=True))
+        for op in region.block.ops:
+            if isinstance(op, scan.ScanYieldOp):
+                return [values[value] for value in op.values]
+            copy = self.rewriter.insert_op(op.clone(values))
+            values |= dict(zip(op.results, copy.results, strict=True))
+        raise AssertionError("a region without scan.yield")
+
+
+class LowerBlockScan(RewritePattern):
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: scan.BlockScanOp, rewriter: PatternRewriter) -> None:
+        rewriter.replace(op, [], _Shuffles(op, rewriter).incoming())
+
+
+@dataclass(frozen=True)
+class LowerBlockScanPass(ModulePass):
+    """
+    rewrite: %h = scan.block_scan elements(%e) carry(%c)  ->  log2(lanes) gpu.shuffle rounds; per warp one total in
+    workgroup memory, folded in order after a barrier
+
+    `algorithm`: `shuffle`. In a round of distance d a lane combines the element of the lane d before it with its own
+    (Hillis and Steele, CACM 29(12), 1986); then the fold acts on the carry, and the states move up by one lane.
+    """
+
+    name = "lower-block-scan"
+    algorithm: str = "shuffle"
+
+    def apply(self, ctx: Context, op: builtin.ModuleOp) -> None:
+        if self.algorithm != "shuffle":
+            raise PassFailedException(f"algorithm is shuffle, got {self.algorithm}")
+        PatternRewriteWalker(LowerBlockScan(), apply_recursively=False).rewrite_module(op)

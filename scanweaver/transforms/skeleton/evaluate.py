@@ -1,0 +1,310 @@
+"""Values of a step on demand, each written once, at the outermost scope that knows its axes.
+
+A value is asked for at a step k of the tile (0 … K-1). One that does not vary over time, or not over the state axis
+of the loop being written, lands outside of it: `A·log2e` per state, `softplus(dt)` per step and not per state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith, vector
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.utils.exceptions import PassFailedException
+
+from scanweaver.dialects import recurrence, scan
+from scanweaver.dialects.iteration import IteratorKind
+from scanweaver.dialects.recurrence import Axes, block_axes
+from scanweaver.transforms.skeleton.carry import Carry
+from scanweaver.transforms.skeleton.memory import Memory, Steps, Tensor
+from scanweaver.transforms.skeleton.reductions import Reduction
+from scanweaver.transforms.skeleton.scopes import Scope, Writer
+
+CONTRACT = arith.FastMathFlagsAttr([arith.FastMathFlag.ALLOW_CONTRACT])
+"""Licenses a·b + c as one rounding, nothing else."""
+
+Body = Callable[[Sequence[SSAValue]], Sequence[SSAValue]]
+"""What a loop does with the values that it carries."""
+
+_CONTRACTED = (arith.AddfOp, arith.SubfOp, arith.MulfOp)
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """This thread's place among those that share a row's tile of time, for `scan.block_scan`."""
+
+    lane: SSAValue
+    warp: SSAValue
+    row: SSAValue
+    scratch: Mapping[int, Sequence[SSAValue]]
+    """Workgroup buffers per component (its position), one per element value, where several warps share a row."""
+
+
+@dataclass
+class Tile:
+    """The stretch of K steps that this lane walks."""
+
+    steps: Steps
+    valid: Sequence[SSAValue] | None
+    """Whether each step exists; None: all do."""
+    owner: SSAValue | None
+    """Whether this lane walks the tile's last step (None: it does)."""
+
+    @property
+    def count(self) -> int:
+        return len(self.steps.positions)
+
+
+@dataclass(frozen=True)
+class Old:
+    state: int
+
+
+@dataclass(frozen=True)
+class New:
+    state: int
+
+
+class Evaluator:
+    """Evaluates the values of one `scan.generic` for one row, tile after tile."""
+
+    def __init__(
+        self,
+        op: scan.GenericOp,
+        write: Writer,
+        memory: Memory,
+        inputs: Sequence[Tensor | SSAValue],
+        carries: Sequence[Carry],
+        lanes: Lanes | None,
+    ):
+        self.op = op
+        self.write = write
+        self.memory = memory
+        self.inputs = inputs
+        self.carries = carries
+        self.lanes = lanes
+        self.time = op.time_axis
+        self.state_axes = op.axes_of_kind(IteratorKind.STATE)
+        self.components = op.component_ops
+        self.component_of = {i: c for c, component in enumerate(self.components) for i in component.state_indices}
+        self.axes: dict[SSAValue, Axes] = {}
+        self.alias: dict[SSAValue, SSAValue | Old | New] = {}
+        self._name_values()
+        self._tile: Tile | None = None
+
+    def _name_values(self) -> None:
+        """Axes of every value of every region, and what each region's arguments stand for."""
+        op = self.op
+        prelude = scan.yielded(op.prelude)
+        self.axes |= block_axes(op.prelude.block, op.input_axes)
+        self.axes |= block_axes(op.step.block, op.step_axes())
+        states = [Old(i) for i in range(op.num_states)]
+        self.alias |= dict(zip(op.step.block.args, [*states, *prelude], strict=True))
+        for component in self.components:
+            if component.is_sequential:
+                continue
+            earlier = op.lift_states(component)
+            stands_for = [*(Old(i) for i in earlier), *(New(i) for i in earlier), *prelude]
+            self.axes |= block_axes(component.lift.block, op.lift_axes(component))
+            self.alias |= dict(zip(component.lift.block.args, stands_for, strict=True))
+
+    @property
+    def tile(self) -> Tile:
+        assert self._tile is not None
+        return self._tile
+
+    def enter(self, tile: Tile) -> None:
+        self._tile = tile
+
+    # --- scopes -----------------------------------------------------------------------------------------------
+
+    def binder(self, axes: Axes) -> Scope:
+        """The outermost scope in which a value with these axes can be written."""
+        found: Scope | None = None
+        missing = set(axes)
+        for scope in self.write.scope.chain():
+            here = missing & scope.bound.keys()
+            if here and found is None:
+                found = scope
+            missing -= here
+        assert not missing, f"axes {missing} are not bound"
+        return self.write.root if found is None else found
+
+    def position(self, axis: str) -> SSAValue:
+        return next(scope.bound[axis] for scope in self.write.scope.chain() if axis in scope.bound)
+
+    def positions(self, axes: Sequence[str]) -> dict[str, SSAValue]:
+        """Positions along the state axes among `axes`; a tensor's pointer holds those along parallel axes."""
+        return {axis: self.position(axis) for axis in axes if axis in self.state_axes}
+
+    # --- values -----------------------------------------------------------------------------------------------
+
+    def value(self, value: SSAValue, k: int) -> SSAValue:
+        """A region's value at step k of the tile."""
+        match self.alias.get(value):
+            case Old(state):
+                return self.old(state, k)
+            case New(state):
+                return self.new(state, k)
+            case SSAValue() as other:
+                return self.value(other, k)
+            case None:
+                pass
+        axes = self.axes[value]
+        key = (value, k if self.time in axes else None)
+        scope = self.binder(axes)
+        if key not in scope.memo:
+            with self.write.at(scope):
+                scope.memo[key] = self._written(value, k)
+        return scope.memo[key]
+
+    def _written(self, value: SSAValue, k: int) -> SSAValue:
+        if isinstance(value, BlockArgument):
+            return self._input(value.index, k)
+        op = value.owner
+        assert isinstance(op, Operation)
+        match op:
+            case arith.ConstantOp():
+                return self.write.at_entry(op.clone())
+            case recurrence.ReduceOp():
+                return self.reduce(op, k)
+            case recurrence.RenameOp():
+                with self.write.rebinding({op.source_axis: self.position(op.target_axis)}):
+                    return self.value(op.value, k)
+            case recurrence.TakeOp():
+                index = self.value(op.index, k)
+                with self.write.rebinding({op.axis_name: self._wide(index)}):
+                    return self.value(op.value, k)
+            case _:
+                operands = [self.value(operand, k) for operand in op.operands]
+                return self.copy(op, operands)[op.results.index(value)]
+
+    def _wide(self, index: SSAValue) -> SSAValue:
+        return index if index.type.bitwidth == 64 else self.write.to_i64(index)  # pyright: ignore
+
+    def copy(self, op: Operation, operands: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        """The operation on these operands, over vector lanes where any of them is one."""
+        wide = any(isinstance(operand.type, VectorType) for operand in operands)
+        if wide:
+            operands = [self.broadcast(operand) for operand in operands]
+        types = [VectorType(r.type, [self.memory.width]) if wide else r.type for r in op.results]
+        properties = dict(op.properties)
+        if isinstance(op, _CONTRACTED):
+            properties["fastmath"] = CONTRACT
+        return self.write.insert(type(op).create(operands=operands, result_types=types, properties=properties)).results
+
+    def broadcast(self, value: SSAValue) -> SSAValue:
+        if isinstance(value.type, VectorType):
+            return value
+        return self.write.value(vector.BroadcastOp(value, VectorType(value.type, [self.memory.width])))
+
+    def widened(self, value: SSAValue, axes: Sequence[str] | Axes) -> SSAValue:
+        """A value as something with these axes holds it: broadcast where that is a vector."""
+        return self.broadcast(value) if self.memory.is_vector(tuple(axes)) else value
+
+    def _input(self, index: int, k: int) -> SSAValue:
+        source = self.inputs[index]
+        if isinstance(source, SSAValue):
+            return source
+        positions = self.positions(source.axes)
+        if self.time not in source.axes:
+            return self.memory.load(source, positions)
+        memo = self.write.scope.memo
+        if ("steps", index) not in memo:
+            memo["steps", index] = self.memory.load_steps(source, positions, self.time, self.tile.steps)
+        return memo["steps", index][k]
+
+    # --- reductions -------------------------------------------------------------------------------------------
+
+    def reduce(self, op: recurrence.ReduceOp, k: int) -> SSAValue:
+        """A reduction over state axes, in loops of its own."""
+        reduction = Reduction(self, op, [k])
+        return reduction.finish(self.nest(op.axis_names, reduction.start(), reduction.accumulate))[0]
+
+    def nest(self, axes: Sequence[str], carried: Sequence[SSAValue], body: Body) -> Sequence[SSAValue]:
+        """Loops over state axes, the first outermost, that carry values through `body(carried)`."""
+        if not axes:
+            return body(carried)
+        write = self.write
+        stride = self.memory.width if self.memory.is_vector((axes[0],)) else 1
+        return write.loop(
+            write.constant(0),
+            write.constant(self.size(axes[0])),
+            write.constant(stride),
+            carried,
+            lambda _, inner: self.nest(axes[1:], inner, body),
+            axes[0],
+        )
+
+    def size(self, axis: str) -> int:
+        if axis not in self.op.sizes:
+            raise PassFailedException(f"the size of state axis '{axis}' must be static")
+        return self.op.sizes[axis]
+
+    # --- states -----------------------------------------------------------------------------------------------
+
+    def new(self, state: int, k: int) -> SSAValue:
+        """The state after step k."""
+        value = self.value(self.op.step_yield.states[state], k)
+        return self.widened(value, self.op.states[state].axes)
+
+    def old(self, state: int, k: int) -> SSAValue:
+        """The state before step k."""
+        if k == 0:
+            return self._incoming(self.component_of[state])[state]
+        self._incoming(self.component_of[state])
+        for earlier in range(k):  # in order of time, so that no step recurses through all before it
+            self.new(state, earlier)
+        return self.new(state, k - 1)
+
+    def _incoming(self, index: int) -> dict[int, SSAValue]:
+        """A component's states before this lane's stretch."""
+        component = self.components[index]
+        axes = self.op.state_axes[component.state_indices[0]]
+        scope = self.binder(axes)
+        key = ("incoming", index)
+        if key not in scope.memo:
+            with self.write.at(scope):
+                states = component.state_indices
+                carry = [self.carries[i].load(self.memory, self.positions(self.op.states[i].axes)) for i in states]
+                if self.lanes is not None:
+                    carry = self._scanned(index, component, carry, self.lanes)
+                scope.memo[key] = dict(zip(states, carry, strict=True))
+        return scope.memo[key]
+
+    def _scanned(
+        self, index: int, component: scan.ComponentOp, carry: Sequence[SSAValue], lanes: Lanes
+    ) -> list[SSAValue]:
+        element = self._element(component, 0)
+        for k in range(1, self.tile.count):
+            element = self.inline(component.combine.block, [*element, *self._element(component, k)])
+        schedule = self.op.schedule
+        assert schedule is not None
+        op = self.write.insert(
+            scan.BlockScanOp(
+                element,
+                carry,
+                [lanes.lane, lanes.warp, lanes.row],
+                lanes.scratch.get(index, ()),
+                component.combine.clone(),
+                component.apply.clone(),
+                lanes=schedule.lanes.data,
+                row_lanes=schedule.row_lanes.data,
+                warps=schedule.warps.data,
+            )
+        )
+        return list(op.results)
+
+    def _element(self, component: scan.ComponentOp, k: int) -> list[SSAValue]:
+        return [self.value(value, k) for value in scan.yielded(component.lift)]
+
+    def inline(self, block: Block, arguments: Sequence[SSAValue]) -> list[SSAValue]:
+        """A combine or apply region, on these arguments."""
+        values: dict[SSAValue, SSAValue] = dict(zip(block.args, arguments, strict=True))
+        for op in block.ops:
+            if isinstance(op, scan.ScanYieldOp):
+                return [values[value] for value in op.values]
+            values |= dict(zip(op.results, self.copy(op, [values[operand] for operand in op.operands]), strict=True))
+        raise AssertionError("a region without scan.yield")

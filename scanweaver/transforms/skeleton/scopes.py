@@ -1,0 +1,200 @@
+"""Where code is being written: nested scopes, each with the axes that it binds and the values it holds.
+
+A scope that has a loop under construction inserts *before* that loop: a value asked for inside the loop that does
+not depend on what the loop binds is thereby written outside of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, i32, i64
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+OpT = TypeVar("OpT", bound=Operation)
+
+
+class Scope:
+    """A block under construction."""
+
+    def __init__(self, block: Block, parent: Scope | None, bound: dict[str, SSAValue] | None = None):
+        self.block = block
+        self.parent = parent
+        self.bound = bound or {}
+        self.memo: dict[Any, Any] = {}
+        self.anchor: Operation | None = None
+        self.depth: int = 0 if parent is None else parent.depth + 1
+
+    @property
+    def point(self) -> InsertPoint:
+        return InsertPoint.at_end(self.block) if self.anchor is None else InsertPoint.before(self.anchor)
+
+    def chain(self) -> Iterator[Scope]:
+        """This scope and those around it, innermost first."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent
+
+
+class Rebinding(Scope):
+    """A scope without a block of its own: it only gives an axis another position (rename, take)."""
+
+    @property
+    def point(self) -> InsertPoint:
+        assert self.parent is not None
+        return self.parent.point
+
+
+class Writer:
+    """Writes operations into the current scope."""
+
+    def __init__(self, entry: Block):
+        self.root = Scope(entry, None)
+        self.scope = self.root
+        self._constants: dict[tuple[Attribute, str], SSAValue] = {}
+
+    def insert(self, op: OpT) -> OpT:
+        Rewriter.insert_op(op, self.scope.point)
+        return op
+
+    def value(self, op: Operation) -> SSAValue:
+        """Inserts an operation and gives its only result."""
+        return self.insert(op).results[0]
+
+    @contextmanager
+    def at(self, scope: Scope) -> Iterator[None]:
+        saved, self.scope = self.scope, scope
+        try:
+            yield
+        finally:
+            self.scope = saved
+
+    @contextmanager
+    def rebinding(self, bound: dict[str, SSAValue]) -> Iterator[None]:
+        with self.at(Rebinding(self.scope.block, self.scope, bound)):
+            yield
+
+    def at_entry(self, op: Operation) -> SSAValue:
+        """Inserts an operation without operands at the function's start."""
+        first = self.root.block.first_op
+        point = InsertPoint.at_end(self.root.block) if first is None else InsertPoint.before(first)
+        Rewriter.insert_op(op, point)
+        return op.results[0]
+
+    # --- control flow -----------------------------------------------------------------------------------------
+
+    def loop(
+        self,
+        lower: SSAValue,
+        upper: SSAValue,
+        step: SSAValue,
+        inits: Sequence[SSAValue],
+        body: Callable[[SSAValue, Sequence[SSAValue]], Sequence[SSAValue]],
+        axis: str | None = None,
+    ) -> Sequence[SSAValue]:
+        """`scf.for`; the body gets the position (bound to `axis`, if named) and the carried values."""
+        block = Block(arg_types=[lower.type, *(value.type for value in inits)])
+        op = self.insert(scf.ForOp(lower, upper, step, inits, Region(block)))
+        position = block.args[0]
+        self._nested(op, block, {axis: position} if axis else {}, lambda: body(position, block.args[1:]))
+        return op.results
+
+    def when(
+        self, condition: SSAValue | None, body: Callable[[], None], otherwise: Callable[[], None] | None = None
+    ) -> None:
+        """`scf.if` without results; no condition means always."""
+        if condition is None:
+            body()
+            return
+        blocks = [Block() for _ in range(1 if otherwise is None else 2)]
+        regions = [Region(block) for block in blocks]
+        op = self.insert(scf.IfOp(condition, [], *regions))
+        for block, write in zip(blocks, (body, otherwise), strict=False):
+            assert write is not None
+            self._nested(op, block, {}, _without_results(write))
+
+    def _nested(
+        self, op: Operation, block: Block, bound: dict[str, SSAValue], body: Callable[[], Sequence[SSAValue]]
+    ) -> None:
+        outer = self.scope
+        anchored = outer
+        while isinstance(anchored, Rebinding):
+            assert anchored.parent is not None
+            anchored = anchored.parent
+        saved, anchored.anchor = anchored.anchor, op
+        with self.at(Scope(block, outer, bound)):
+            self.insert(scf.YieldOp(*body()))
+        anchored.anchor = saved
+
+    # --- scalars ----------------------------------------------------------------------------------------------
+
+    def constant(self, value: int | float, type: Attribute = i64) -> SSAValue:
+        """A constant, written once, at the function's start."""
+        key = (type, repr(value))
+        if key not in self._constants:
+            if isinstance(type, IntegerType | IndexType):
+                attr = IntegerAttr(int(value), type)
+            else:
+                assert isinstance(type, AnyFloat)
+                attr = FloatAttr(value, type)
+            self._constants[key] = self.at_entry(arith.ConstantOp(attr))
+        return self._constants[key]
+
+    def add(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.value(arith.AddiOp(a, b))
+
+    def sub(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.value(arith.SubiOp(a, b))
+
+    def mul(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.value(arith.MuliOp(a, b))
+
+    def div(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.value(arith.DivUIOp(a, b))
+
+    def rem(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.value(arith.RemUIOp(a, b))
+
+    def smaller(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        """min(a, b), signed."""
+        return self.value(arith.MinSIOp(a, b))
+
+    def is_less(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.value(arith.CmpiOp(a, b, "slt"))
+
+    def is_equal(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.value(arith.CmpiOp(a, b, "eq"))
+
+    def both(self, a: SSAValue | None, b: SSAValue | None) -> SSAValue | None:
+        """a and b, None standing for true."""
+        if a is None or b is None:
+            return b if a is None else a
+        return self.value(arith.AndIOp(a, b))
+
+    def select(self, condition: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.value(arith.SelectOp(condition, a, b))
+
+    def to_index(self, value: SSAValue) -> SSAValue:
+        return self.value(arith.IndexCastOp(value, IndexType()))
+
+    def to_i32(self, value: SSAValue) -> SSAValue:
+        return self.value(arith.TruncIOp(value, i32))
+
+    def to_i64(self, value: SSAValue) -> SSAValue:
+        """An index or i32 (not negative) as i64."""
+        if isinstance(value.type, IndexType):
+            return self.value(arith.IndexCastOp(value, i64))
+        return self.value(arith.ExtUIOp(value, i64))
+
+
+def _without_results(body: Callable[[], None]) -> Callable[[], Sequence[SSAValue]]:
+    def run() -> Sequence[SSAValue]:
+        body()
+        return ()
+
+    return run
