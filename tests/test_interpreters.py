@@ -236,8 +236,8 @@ def test_a_reduced_result_is_added_in_order() -> None:
     lanes = np.array([[1, 0], [big, 0], [0, -big]], np.float32)
     assert run(reduced(""), lanes, 0.0)[0].tolist() == 0
     assert run(reduced(""), lanes[[1, 2, 0]], 0.0)[0].tolist() == 1  # rows in index order
-    # One row's steps come before the next row: 1 + big is lost in row 0, though -big at the same step could save it.
-    assert run(reduced(""), np.array([[1, big], [-big, 0]], np.float32), 0.0)[0].tolist() == 0
+    # Each row adds its own steps, then rows are added: big + 1 and -big + 1 have both lost their 1.
+    assert run(reduced(""), np.array([[big, 1], [-big, 1]], np.float32), 0.0)[0].tolist() == 0
     assert run(reduced(""), np.zeros((3, 0), np.float32), 0.0)[0] == 0
 
 
