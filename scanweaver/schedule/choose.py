@@ -74,9 +74,7 @@ def _strategy(op: GenericOp, contiguous: str, rows: int, steps: int, busy: int) 
     return "lanes" if steps > 1 else "serial"
 
 
-def _serial(
-    op: GenericOp, target: str, order: tuple[str, ...], contiguous: str, rows: int, busy: int
-) -> ScheduleAttr:
+def _serial(op: GenericOp, target: str, order: tuple[str, ...], contiguous: str, rows: int, busy: int) -> ScheduleAttr:
     row_warps = 4
     while row_warps > 1 and rows < busy * chip.WARP:
         row_warps //= 2
@@ -156,7 +154,9 @@ def _vector_axis(op: GenericOp, contiguous: str, width: int, sizes: Mapping[str,
     if contiguous in wide:
         return contiguous, width
     if wide:
-        return max(wide, key=lambda axis: (sum(axis in array.axes for array in op.input_arrays), parallel.index(axis))), width
+        return max(
+            wide, key=lambda axis: (sum(axis in array.axes for array in op.input_arrays), parallel.index(axis))
+        ), width
     for axis in op.axes_of_kind(IteratorKind.STATE):
         size = op.sizes.get(axis, 1)
         while width > 1 and size % width:

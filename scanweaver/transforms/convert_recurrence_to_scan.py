@@ -16,6 +16,7 @@ from scanweaver import algebras
 from scanweaver.algebras.component import Component, Refused, is_constant
 from scanweaver.algebras.dependence import components, free_values, state_dependence
 from scanweaver.dialects import recurrence, scan
+from scanweaver.errors import NotAssociativeError
 
 PARALLEL = ("auto", "require", "never")
 
@@ -77,13 +78,9 @@ class ConvertGeneric(RewritePattern):
             name, proof = algebras.prove(component)
         except Refused as refused:
             if self.parallel == "require":
-                raise NotProved(f"{component.described} not proved associative: {refused.reason}") from None
+                raise NotAssociativeError(f"{component.described} not proved associative: {refused.reason}") from None
             return scan.ComponentOp(scan.SEQUENTIAL, component.states, reason=refused.reason)
         return scan.ComponentOp(name, component.states, (proof.lift, proof.combine, proof.apply))
-
-
-class NotProved(PassFailedException):
-    """`parallel=require` and a component that no algebra proves; the message says which operation and why."""
 
 
 def _prelude(op: recurrence.GenericOp, depends: Mapping[SSAValue, frozenset[int]], free: list[SSAValue]) -> Region:

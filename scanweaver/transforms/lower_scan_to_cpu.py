@@ -44,7 +44,9 @@ class _RowsWriter:
         write, op, arguments = self.write, self.op, self.arguments
         with write.rebinding(dict(rows)):
             memory = Memory(write, self.axis, self.width)
-            tensors = {n: arguments.tensor(write, n, rows) for n, o in enumerate(arguments.operands) if not o.array.is_scalar}
+            tensors = {
+                n: arguments.tensor(write, n, rows) for n, o in enumerate(arguments.operands) if not o.array.is_scalar
+            }
 
             def given(role: str) -> list[Tensor | SSAValue]:
                 return [tensors[n] if n in tensors else arguments.scalar(n) for n, _ in arguments.of(role)]
@@ -195,4 +197,3 @@ class LowerScanToCpuPass(ModulePass):
     def apply(self, ctx: Context, op: builtin.ModuleOp) -> None:
         for generic in [inner for inner in op.walk() if isinstance(inner, scan.GenericOp)]:
             lower_generic(generic, op)
-

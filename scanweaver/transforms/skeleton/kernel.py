@@ -144,9 +144,7 @@ class KernelArguments:
     def scalar(self, n: int) -> SSAValue:
         return self.values[Param("scalar", n)]
 
-    def inits(
-        self, op: scan.GenericOp, write: Writer, tensors: Mapping[int, Tensor]
-    ) -> list[Tensor | SSAValue]:
+    def inits(self, op: scan.GenericOp, write: Writer, tensors: Mapping[int, Tensor]) -> list[Tensor | SSAValue]:
         """The initial state of every state: a tensor, a number given at the call, or a constant."""
         given = {operand.index: n for n, operand in self.of("init")}
         inits: list[Tensor | SSAValue] = []

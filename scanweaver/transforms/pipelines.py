@@ -1,0 +1,65 @@
+"""The passes from a recurrence to a kernel, by name and in order, and their run as a table of stages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from scanweaver.gpu_exec.abi import RECIPE, Recipe, recipe_of
+from scanweaver.transforms.convert_recurrence_to_scan import ConvertRecurrenceToScanPass
+from scanweaver.transforms.schedule_scan import ScheduleScanPass
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a compilation decides beside the recurrence itself; `sizes` are hints for the schedule."""
+
+    parallel: str = "auto"
+    strategy: str = "auto"
+    sizes: Mapping[str, int] | None = None
+
+    @property
+    def size_list(self) -> str:
+        return ",".join(f"{axis}={size}" for axis, size in (self.sizes or {}).items())
+
+
+def passes(target: str, options: Options) -> Iterator[tuple[str, tuple[ModulePass, ...]]]:
+    """Stage after stage: its name, and the passes that lead to it. `target`: a chip such as `sm_90`, or `cpu`."""
+    yield "scan", (ConvertRecurrenceToScanPass(options.parallel),)
+    yield "scheduled", (ScheduleScanPass(target, options.strategy, options.size_list),)
+    if target == "cpu":
+        from scanweaver.transforms.lower_math_for_cpu import LowerMathForCpuPass
+        from scanweaver.transforms.lower_scan_to_cpu import LowerScanToCpuPass
+
+        yield "cpu", (LowerScanToCpuPass(), LowerMathForCpuPass())
+    else:
+        from scanweaver.transforms.lower_block_scan import LowerBlockScanPass
+        from scanweaver.transforms.lower_math_for_gpu import LowerMathForGpuPass
+        from scanweaver.transforms.lower_scan_to_gpu import LowerScanToGpuPass
+
+        yield "gpu", (LowerScanToGpuPass(), LowerBlockScanPass(), LowerMathForGpuPass())
+
+
+def stages(module: ModuleOp, target: str, options: Options) -> tuple[dict[str, str], Recipe]:
+    """The text of every stage down to upstream MLIR, and the recipe. `module` is left as it is.
+
+    Raises NotAssociativeError for a refused step under `parallel="require"` or `strategy="lanes"`,
+    PassFailedException for what no kernel does yet.
+    """
+    context = Context()
+    texts = {"recurrence": str(module)}
+    module = module.clone()
+    recipe: Recipe | None = None
+    for stage, sequence in passes(target, options):
+        for module_pass in sequence:
+            module_pass.apply(context, module)
+        if RECIPE in module.attributes:
+            recipe = recipe_of(module)
+            del module.attributes[RECIPE]  # the host's, not mlir-opt's
+        texts[stage] = str(module)
+    assert recipe is not None
+    return texts, recipe
