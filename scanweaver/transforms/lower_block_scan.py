@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, builtin, llvm, scf
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, i1, i8, i32
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, i1, i8, i32, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern, op_type_rewrite_pattern
@@ -66,19 +66,13 @@ class _Shuffles:
         """The states before this warp's stretch: the carry, then the totals of the warps before it, in order."""
         op = self.op
         pitch = self._rows_of_block()
-        is_last = self._insert(arith.CmpiOp(self.lane, self._i32(op.lanes.data - 1), "eq"))
-        block = Block()
-        self.rewriter.insert_op(scf.IfOp(is_last, [], Region(block)))
+        stores: list[Operation] = []
         for buffer, value in zip(op.scratch, folded, strict=True):
-            address, *made = self._slot(buffer, self.warp, pitch, value.type)
-            stored = value
-            ops: list[Operation] = list(made)
-            if value.type == i1:
-                ops.append(extend := arith.ExtUIOp(value, i8))
-                stored = extend.result
-            ops.append(llvm.StoreOp(stored, address.results[0], alignment=byte_size(value.type)))
-            block.add_ops(ops)
-        block.add_op(scf.YieldOp())
+            stored = self._insert(arith.ExtUIOp(value, i8)) if value.type == i1 else value
+            address = self._slot(buffer, self.warp, pitch, value.type)
+            stores.append(llvm.StoreOp(stored, address, alignment=byte_size(value.type)))
+        is_last = self._insert(arith.CmpiOp(self.lane, self._i32(op.lanes.data - 1), "eq"))
+        self.rewriter.insert(scf.IfOp(is_last, [], Region(Block([*stores, scf.YieldOp()]))))
         self._barrier()
         states = carry
         for warp in range(op.warps.data - 1):
@@ -102,19 +96,17 @@ class _Shuffles:
         threads = int(function.known_block_size.get_values()[0])
         return threads // (self.op.lanes.data * self.op.warps.data)
 
-    def _slot(self, buffer: SSAValue, warp: SSAValue, pitch: int, type: Attribute) -> list[Operation]:
-        """The operations that make an address in a scratch buffer, the address's first."""
-        scaled = arith.MuliOp(warp, self._i32(pitch))
-        slot = arith.AddiOp(scaled.result, self.row)
+    def _slot(self, buffer: SSAValue, warp: SSAValue, pitch: int, type: Attribute) -> SSAValue:
+        """The address of this row's value of a warp."""
+        slot = self._insert(arith.AddiOp(self._insert(arith.MuliOp(warp, self._i32(pitch))), self.row))
+        slot = self._insert(arith.ExtUIOp(slot, i64))
         assert isinstance(buffer.type, llvm.LLVMPointerType)
-        address = llvm.GEPOp(buffer, [llvm.GEP_USE_SSA_VAL], storage_type(type), [slot.result], result_type=buffer.type)
-        return [address, scaled, slot, address]
+        stored = storage_type(type)
+        return self._insert(llvm.GEPOp(buffer, [llvm.GEP_USE_SSA_VAL], stored, [slot], result_type=buffer.type))
 
     def _load(self, buffer: SSAValue, warp: SSAValue, pitch: int, type: Attribute) -> SSAValue:
-        address, *made = self._slot(buffer, warp, pitch, type)
-        for op in made:
-            self.rewriter.insert_op(op)
-        value = self._insert(llvm.LoadOp(address.results[0], storage_type(type), alignment=byte_size(type)))
+        address = self._slot(buffer, warp, pitch, type)
+        value = self._insert(llvm.LoadOp(address, storage_type(type), alignment=byte_size(type)))
         return self._to_bool(value) if type == i1 else value
 
     # --- exchange between lanes -------------------------------------------------------------------------------
@@ -126,7 +118,7 @@ class _Shuffles:
         carried = value
         if isinstance(type, IntegerType) and type.width.data < 32:
             carried = self._insert(arith.ExtUIOp(value, i32))
-        shuffled = self.rewriter.insert_op(gpu.ShuffleOp(carried, offset, self._i32(WARP), "up")).results[0]
+        shuffled = self.rewriter.insert(gpu.ShuffleOp(carried, offset, self._i32(WARP), "up")).results[0]
         if carried is value:
             return shuffled
         return self._to_bool(shuffled) if type == i1 else self._insert(arith.TruncIOp(shuffled, type))
@@ -134,7 +126,7 @@ class _Shuffles:
     # --- small things -----------------------------------------------------------------------------------------
 
     def _insert(self, op: Operation) -> SSAValue:
-        return self.rewriter.insert_op(op).results[0]
+        return self.rewriter.insert(op).results[0]
 
     def _i32(self, value: int) -> SSAValue:
         return self._insert(arith.ConstantOp(IntegerAttr(value, i32)))
@@ -148,14 +140,14 @@ class _Shuffles:
         return self._insert(arith.CmpiOp(value, zero, "ne"))
 
     def _barrier(self) -> None:
-        self.rewriter.insert_op(gpu.BarrierOp())
+        self.rewriter.insert(gpu.BarrierOp())
 
     def _inline(self, region: Region, arguments: Sequence[SSAValue]) -> list[SSAValue]:
         values: dict[SSAValue, SSAValue] = dict(zip(region.block.args, arguments, strict=True))
         for op in region.block.ops:
             if isinstance(op, scan.ScanYieldOp):
                 return [values[value] for value in op.values]
-            copy = self.rewriter.insert_op(op.clone(values))
+            copy = self.rewriter.insert(op.clone(values))
             values |= dict(zip(op.results, copy.results, strict=True))
         raise AssertionError("a region without scan.yield")
 
