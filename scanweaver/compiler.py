@@ -26,8 +26,10 @@ def compile_module(module: ModuleOp, target: str, options: Options) -> Artifact:
     )
 
     def make() -> Artifact:
-        texts, recipe = stages(module, target, options)
-        return _to_artifact(target)(name, texts, recipe)
+        texts, recipe, milliseconds = stages(module, target, options)
+        artifact = _to_artifact(target)(name, texts, recipe)
+        artifact.milliseconds = milliseconds | artifact.milliseconds
+        return artifact
 
     return get_or_compile(key, make)
 

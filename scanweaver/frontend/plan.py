@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -34,6 +35,7 @@ class Traced:
     module: ModuleOp
     parallel: tuple[str, ...]
     results: tuple[tuple[tuple[str, ...], torch.dtype], ...]
+    milliseconds: float
 
 
 @dataclass(frozen=True)
@@ -94,27 +96,41 @@ class Planner:
             self._touched[general] = (touched_axes(module), renamed_axes(module))
         special = binding.specialized(*self._touched[general])
         if special not in self._traced:
+            start = perf_counter()
             module = trace_step(self.function, self.signature, special)
             generic = next(op for op in module.walk() if isinstance(op, GenericOp))
             dtypes = [torch_dtype(dtype) for dtype in result_dtypes(module)]
             axes = [array.axes for array in generic.result_arrays]
             parallel = generic.axes_of_kind(IteratorKind.PARALLEL)
-            self._traced[special] = Traced(module, parallel, tuple(zip(axes, dtypes, strict=True)))
+            milliseconds = (perf_counter() - start) * 1e3
+            self._traced[special] = Traced(module, parallel, tuple(zip(axes, dtypes, strict=True)), milliseconds)
         return self._traced[special]
+
+    def artifact(self, binding: Binding, target: str) -> Artifact:
+        """What would serve a call on another target than its tensors' device, from the disk cache or made."""
+        traced = self._trace(binding)
+        return self._compile(binding, traced, target, self._compile_options(binding, traced))
 
     def _kernel(self, binding: Binding, traced: Traced) -> Kernel:
         target = target_of(binding.device)
+        options = self._compile_options(binding, traced)
         layouts = self._layouts(binding, traced)
-        hints = self._hints(binding, traced.parallel)
-        call = binding.options
-        options = Options(call.parallel, call.strategy or "auto", hints)
         key = (id(traced), layouts, options.parallel, options.strategy, options.size_list, target, binding.device)
         if key not in self._kernels:
-            module = traced.module.clone()
-            set_layouts(module, binding)
-            artifact = compile_module(module, target, options)
+            artifact = self._compile(binding, traced, target, options)
             self._kernels[key] = Kernel(artifact, load(artifact, binding.device))
         return self._kernels[key]
+
+    def _compile(self, binding: Binding, traced: Traced, target: str, options: Options) -> Artifact:
+        module = traced.module.clone()
+        set_layouts(module, binding)
+        artifact = compile_module(module, target, options)
+        artifact.milliseconds = {"recurrence": traced.milliseconds, **artifact.milliseconds}
+        return artifact
+
+    def _compile_options(self, binding: Binding, traced: Traced) -> Options:
+        call = binding.options
+        return Options(call.parallel, call.strategy or "auto", self._hints(binding, traced.parallel))
 
     def _layouts(self, binding: Binding, traced: Traced) -> tuple[Layout, ...]:
         results = (binding.result_layout(axes, dtype.itemsize) for axes, dtype in traced.results)

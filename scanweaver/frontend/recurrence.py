@@ -73,6 +73,14 @@ class Recurrence:
             binding.plan = self._planner.plan(binding)
         return binding.plan.artifact
 
+    def artifact_for(self, target: str, /, *args: Any, **kwargs: Any) -> Artifact:
+        """The same for `target`, a chip such as `"sm_90"` or `"cpu"`, whatever device the tensors are on.
+
+        No GPU is needed: `f.artifact_for("sm_90", u, a).stages["ptx"]`. Raises UnsupportedError for an unknown chip.
+        """
+        binding, _, _ = self._binder.bind(args, kwargs)
+        return self._planner.artifact(binding, target)
+
     def step(self, *args: Any, **kwargs: Any) -> Any:
         raise UnsupportedError("fn.step is not built yet: call the recurrence with one step of time")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from time import perf_counter
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -44,22 +45,25 @@ def passes(target: str, options: Options) -> Iterator[tuple[str, tuple[ModulePas
         yield "gpu", (LowerScanToGpuPass(), LowerBlockScanPass(), LowerMathForGpuPass())
 
 
-def stages(module: ModuleOp, target: str, options: Options) -> tuple[dict[str, str], Recipe]:
-    """The text of every stage down to upstream MLIR, and the recipe. `module` is left as it is.
+def stages(module: ModuleOp, target: str, options: Options) -> tuple[dict[str, str], Recipe, dict[str, float]]:
+    """The text of every stage down to upstream MLIR, the recipe, and each stage's milliseconds. `module` stays as is.
 
     Raises NotAssociativeError for a refused step under `parallel="require"` or `strategy="lanes"`,
     PassFailedException for what no kernel does yet.
     """
     context = Context()
     texts = {"recurrence": str(module)}
+    milliseconds: dict[str, float] = {}
     module = module.clone()
     recipe: Recipe | None = None
     for stage, sequence in passes(target, options):
+        start = perf_counter()
         for module_pass in sequence:
             module_pass.apply(context, module)
         if RECIPE in module.attributes:
             recipe = recipe_of(module)
             del module.attributes[RECIPE]  # the host's, not mlir-opt's
         texts[stage] = str(module)
+        milliseconds[stage] = (perf_counter() - start) * 1e3
     assert recipe is not None
-    return texts, recipe
+    return texts, recipe, milliseconds
