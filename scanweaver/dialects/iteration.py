@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     AffineMapAttr,
     AnyFloat,
     ArrayAttr,
@@ -25,6 +26,7 @@ from xdsl.dialects.builtin import (
     MemRefType,
     StringAttr,
     TensorType,
+    i32,
     i64,
 )
 from xdsl.dialects.utils import EnumAttribute
@@ -91,6 +93,10 @@ class LayoutAttr(ParametrizedAttribute):
 
     def __init__(self, contiguous: str, align: int):
         super().__init__(StringAttr(contiguous), IntAttr(align))
+
+    def verify(self) -> None:
+        if self.bytes < 1:
+            raise VerifyException(f"a layout is aligned to 1 byte or more, got {self.bytes}")
 
     @property
     def axis(self) -> str:
@@ -293,12 +299,23 @@ class IterationOp(IRDLOperation, ABC):
 
         self._verify_maps(times[0])
         self._verify_sizes()
-        if self.layouts is not None and len(self.layouts) != self.num_states + len(self.inputs) + len(self.res):
-            raise VerifyException("layouts, where given, are one per init, input and result")
+        self._verify_layouts()
         if self.offsets is not None:
             type = self.offsets.type
             if not isinstance(type, TensorType | MemRefType) or len(type.get_shape()) != 1:
                 raise VerifyException("offsets are a tensor or memref of one dimension")
+            if element_type(self.offsets.type) not in (i32, i64):
+                raise VerifyException(f"offsets are i32 or i64, got {element_type(self.offsets.type)}")
+
+    def _verify_layouts(self) -> None:
+        if self.layouts is None:
+            return
+        arrays = (*self.init_arrays, *self.input_arrays, *self.result_arrays)
+        if len(self.layouts) != len(arrays):
+            raise VerifyException("layouts, where given, are one per init, input and result")
+        for i, (layout, array) in enumerate(zip(self.layouts, arrays, strict=True)):
+            if layout.axis and layout.axis not in array.axes:
+                raise VerifyException(f"layout #{i} is along axis '{layout.axis}' that '{array.name}' does not have")
 
     def _verify_maps(self, time: str) -> None:
         for kind, maps in (
@@ -337,6 +354,8 @@ class IterationOp(IRDLOperation, ABC):
             has_time = time in self.map_axes(self.result_maps.data[i])
             if kind.data is not ResultKind.REDUCED and not has_time:
                 raise VerifyException(f"result map #{i} is stored by step and must carry time axis '{time}'")
+            if kind.data is ResultKind.SAMPLED and self.sample_step(i) == 1:
+                raise VerifyException(f"result map #{i} is sampled: every K-th step with K > 1")
         for j, i in enumerate(self.last_states, self.num_outputs):
             if set(self.map_axes(self.result_maps.data[j])) != set(self.map_axes(self.state_maps.data[i])):
                 raise VerifyException(f"result map #{j} is the last value of state #{i} and must have its axes")
@@ -367,6 +386,17 @@ class IterationOp(IRDLOperation, ABC):
                         continue
                     if sizes.setdefault(axis, size) != size:
                         raise VerifyException(f"axis '{axis}' has sizes {sizes[axis]} and {size} ({kind} #{i})")
+        self._verify_sampled(sizes.get(self.time_axis))
+
+    def _verify_sampled(self, steps: int | None) -> None:
+        """A sampled result holds as many steps as T steps have multiples of K, where both numbers are known."""
+        for i in range(self.num_outputs):
+            step, array = self.sample_step(i), self.result_arrays[i]
+            if step == 1 or steps is None:
+                continue
+            got, expected = shape_of(array.type)[array.axes.index(self.time_axis)], -(-steps // step)
+            if got not in (expected, DYNAMIC_INDEX):
+                raise VerifyException(f"result #{i} has every {step}-th of {steps} steps: {expected}, got {got}")
 
 
 # --- maps ------------------------------------------------------------------------------------------------------

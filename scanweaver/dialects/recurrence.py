@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerType, StringAttr, i32, i64
+from xdsl.dialects.builtin import AnyFloat, ArrayAttr, DenseArrayBase, IntegerType, StringAttr, i1, i32, i64
 from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import (
     Attribute,
@@ -137,6 +137,8 @@ class ReduceOp(IRDLOperation):
         indexed = self.kind.data in (ReduceKind.ARGMAX, ReduceKind.ARGMIN)
         if indexed and len(self.axis_names) != 1:
             raise VerifyException(f"{self.kind.data} is over one axis")
+        if self.value.type == i1:
+            raise VerifyException("reduce of i1 has no one meaning: extend it to a wider integer first")
         expected = i64 if indexed else self.value.type
         if self.result.type != expected:
             raise VerifyException(f"reduce {self.kind.data} of {self.value.type} gives {expected}")
@@ -362,6 +364,7 @@ class GenericOp(IterationOp):
         self.verify_iteration()
         block = self.body.block
         verify_arguments(self, block)
+        verify_inits(self)
         verify_body(self, block, self.argument_axes())
         if not isinstance(block.last_op, YieldOp):
             raise VerifyException("the body ends in recurrence.yield")
@@ -411,6 +414,14 @@ def verify_arguments(op: IterationOp, block: Block) -> None:
             )
 
 
+def verify_inits(op: IterationOp) -> None:
+    """An init holds what its state is computed in; a floating one may be of another width."""
+    for i, (init, state) in enumerate(zip(op.init_arrays, op.states, strict=True)):
+        floating = isinstance(init.element_type, AnyFloat) and isinstance(state.type, AnyFloat)
+        if init.element_type != state.type and not floating:
+            raise VerifyException(f"init #{i} is of state '{state.name}' of {state.type}, got {init.element_type}")
+
+
 def verify_body(op: IterationOp, block: Block, argument_axes: Sequence[Axes]) -> None:
     """The block is straight-line; reduce, rename and take run over `state` axes that their value has."""
     kinds = op.kinds
@@ -427,6 +438,12 @@ def verify_body(op: IterationOp, block: Block, argument_axes: Sequence[Axes]) ->
                     raise VerifyException(f"{inner.name} to '{inner.target_axis}', an axis that its value has already")
                 if kinds.get(inner.target_axis) is not IteratorKind.STATE:
                     raise VerifyException(f"{inner.name} to '{inner.target_axis}', which is not a `state` axis")
+                sizes = [op.sizes.get(axis) for axis in (inner.source_axis, inner.target_axis)]
+                if None not in sizes and sizes[0] != sizes[1]:
+                    raise VerifyException(
+                        f"{inner.name} [{inner.source_axis} to {inner.target_axis}]: "
+                        f"the axes have sizes {sizes[0]} and {sizes[1]}"
+                    )
             case TakeOp():
                 touched, has = (inner.axis_name,), axes[inner.value]
             case _:

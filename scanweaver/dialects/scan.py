@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntAttr, StringAttr, i32, i64
+from xdsl.dialects.llvm import LLVMPointerType
 from xdsl.ir import Attribute, Block, Dialect, ParametrizedAttribute, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -40,11 +41,24 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from scanweaver.dialects.iteration import IterationOp
+from scanweaver.dialects.iteration import IterationOp, IteratorKind
 from scanweaver.dialects.iteration_syntax import parse_iteration, print_iteration, print_line
-from scanweaver.dialects.recurrence import Axes, YieldOp, block_axes, segments, verify_body, verify_step
+from scanweaver.dialects.recurrence import (
+    Axes,
+    ReduceOp,
+    RenameOp,
+    TakeOp,
+    YieldOp,
+    block_axes,
+    segments,
+    verify_body,
+    verify_inits,
+    verify_step,
+)
 
 SEQUENTIAL = "sequential"
+WORKGROUP = LLVMPointerType(IntAttr(3))
+"""A pointer to a block's shared memory."""
 
 
 @irdl_attr_definition
@@ -215,6 +229,8 @@ class ComponentOp(IRDLOperation):
 
     def verify_(self) -> None:
         regions = (self.lift, self.combine, self.apply)
+        if not self.state_indices:
+            raise VerifyException("a component has one state or more")
         if self.is_sequential:
             if any(region.blocks for region in regions):
                 raise VerifyException("a sequential component has no regions")
@@ -225,6 +241,8 @@ class ComponentOp(IRDLOperation):
             raise VerifyException("lift, combine and apply have one block each")
         element = self.element_types
         combine, apply = self.combine.block, self.apply.block
+        check_elementwise("combine", combine)
+        check_elementwise("apply", apply)
         check_types("combine's arguments", combine.arg_types, element + element)
         check_types("combine's yield", [v.type for v in yielded(self.combine)], element)
         states = apply.arg_types[len(element) :]
@@ -357,6 +375,7 @@ class GenericOp(IterationOp):
         check_types("step's prelude values", step.arg_types[self.num_states :], values)
         if not isinstance(step.last_op, YieldOp):
             raise VerifyException("step ends in recurrence.yield")
+        verify_inits(self)
         verify_body(self, step, self.step_axes())
         axes = block_axes(step, self.step_axes())
         verify_step(self, self.step_yield.states, self.step_yield.outputs, axes)
@@ -376,14 +395,31 @@ class GenericOp(IterationOp):
             seen += component.state_indices
         if sorted(seen) != list(range(self.num_states)):
             raise VerifyException(f"every state is in one component, got {seen}")
+        self._verify_schedule()
+
+    def _verify_schedule(self) -> None:
+        schedule = self.schedule
+        if schedule is None:
+            return
+        rows = [axis for axis in self.axes_of_kind(IteratorKind.PARALLEL) if axis != schedule.vector.data]
+        if sorted(schedule.order_axes) != sorted(rows):
+            raise VerifyException(
+                f"a schedule orders the parallel axes [{', '.join(rows)}], got [{', '.join(schedule.order_axes)}]"
+            )
+        if schedule.vector.data and self.kinds.get(schedule.vector.data) in (None, IteratorKind.TIME):
+            raise VerifyException(f"vectors run along a parallel or state axis, got '{schedule.vector.data}'")
+        if not schedule.is_serial and not self.is_associative:
+            raise VerifyException("lanes and warps across time need a proof: a component is sequential")
 
     def _verify_element(self, component: ComponentOp) -> None:
         """An element acts on its component's states: on their types, along their axes."""
         own = component.state_indices
+        if len({self.state_axes[i] for i in own}) > 1:
+            raise VerifyException(f"the states of a proved component have the same axes, got states {list(own)}")
         applied = component.apply.block.arg_types[len(component.element_types) :]
         check_types("the states that apply acts on", applied, [self.state_types[i] for i in own])
         axes = block_axes(component.lift.block, self.lift_axes(component))
-        allowed: Axes = frozenset[str]().union(*(self.state_axes[i] for i in own))
+        allowed = self.state_axes[own[0]]
         for i, value in enumerate(yielded(component.lift)):
             extra = axes[value] - allowed
             if extra:
@@ -435,14 +471,14 @@ class BlockScanOp(IRDLOperation):
                position(%lane, %warp, %row : i32, i32, i32) scratch() combine { … } apply { … }
 
     `carry` is the same in all participants. `position` is the participant's lane and warp across time, and its row
-    in the block. `scratch` is, where warps > 1, one memref in workgroup memory per element value: `warps` x rows.
+    in the block. `scratch` is, where warps > 1, a pointer to workgroup memory per element value: `warps` x rows of it.
     """
 
     name = "scan.block_scan"
     elements = var_operand_def()
     carry = var_operand_def()
     position = var_operand_def(i32)
-    scratch = var_operand_def()
+    scratch = var_operand_def(WORKGROUP)
     lanes = prop_def(IntAttr)
     row_lanes = prop_def(IntAttr)
     warps = prop_def(IntAttr)
@@ -475,6 +511,8 @@ class BlockScanOp(IRDLOperation):
     def verify_(self) -> None:
         element = [value.type for value in self.elements]
         carry = [value.type for value in self.carry]
+        check_elementwise("combine", self.combine.block)
+        check_elementwise("apply", self.apply.block)
         check_types("combine's arguments", self.combine.block.arg_types, element + element)
         check_types("combine's yield", [v.type for v in yielded(self.combine)], element)
         check_types("apply's arguments", self.apply.block.arg_types, element + carry)
@@ -487,7 +525,7 @@ class BlockScanOp(IRDLOperation):
         if (self.warps.data > 1) != bool(self.scratch):
             raise VerifyException("scratch is there exactly where several warps share a row")
         if self.scratch and len(self.scratch) != len(element):
-            raise VerifyException(f"scratch is one memref per element value, got {len(self.scratch)}")
+            raise VerifyException(f"scratch is one pointer per element value, got {len(self.scratch)}")
 
     def print(self, printer: Printer) -> None:
         shape = f"lanes {self.lanes.data}, row_lanes {self.row_lanes.data}, warps {self.warps.data}"
@@ -549,6 +587,13 @@ def yielded(region: Region) -> tuple[SSAValue, ...]:
     if not isinstance(op, ScanYieldOp):
         raise VerifyException("the region ends in scan.yield")
     return tuple(op.values)
+
+
+def check_elementwise(what: str, block: Block) -> None:
+    """A lane holds one position of an element: combine and apply are straight-line and read no other."""
+    for op in block.ops:
+        if op.regions or isinstance(op, ReduceOp | RenameOp | TakeOp):
+            raise VerifyException(f"{what} is straight-line and works position by position, got {op.name}")
 
 
 def check_types(what: str, got: Sequence[Attribute], expected: Sequence[Attribute]) -> None:

@@ -1131,3 +1131,166 @@ func.func @f(%f: f32, %x: tensor<?x?xf32>) {
   }
   return
 }
+
+// -----
+
+// An init holds what its state is computed in; a floating one may be of another width.
+
+// CHECK-NOT: does not verify
+// CHECK-LABEL: func.func @wider
+func.func @wider(%f: f64, %x: tensor<?x?xf32>) {
+  %y = recurrence.generic forward [r: parallel, t: time]
+    states(h[r] = %f[] : f64)
+    inputs(x = %x[r, t] : tensor<?x?xf32>)
+    results(y[r, t] : tensor<?x?xf32>)
+  {
+  ^bb0(%h: f32, %x_t: f32):
+    recurrence.yield states(%h : f32) outputs(%x_t : f32)
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: init #0 is of state 'h' of f32, got i32{{$}}
+func.func @f(%i: i32, %x: tensor<?x?xf32>) {
+  %y = recurrence.generic forward [r: parallel, t: time]
+    states(h[r] = %i[] : i32)
+    inputs(x = %x[r, t] : tensor<?x?xf32>)
+    results(y[r, t] : tensor<?x?xf32>)
+  {
+  ^bb0(%h: f32, %x_t: f32):
+    recurrence.yield states(%h : f32) outputs(%x_t : f32)
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: init #0 is of state 'n' of i64, got i32{{$}}
+func.func @f(%i: tensor<?xi32>, %x: tensor<?x?xf32>) {
+  %y = recurrence.generic forward [r: parallel, t: time]
+    states(n[r] = %i[r] : tensor<?xi32>)
+    inputs(x = %x[r, t] : tensor<?x?xf32>)
+    results(y[r, t] : tensor<?x?xf32>)
+  {
+  ^bb0(%n: i64, %x_t: f32):
+    recurrence.yield states(%n : i64) outputs(%x_t : f32)
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: offsets are i32 or i64, got f32{{$}}
+func.func @f(%f: f32, %x: tensor<?x?xf32>, %o: tensor<?xf32>) {
+  %y = recurrence.generic forward [r: parallel, t: time]
+    states(h[r] = %f[] : f32)
+    inputs(x = %x[r, t] : tensor<?x?xf32>)
+    offsets(%o : tensor<?xf32>)
+    results(y[r, t] : tensor<?x?xf32>)
+  {
+  ^bb0(%h: f32, %x_t: f32):
+    recurrence.yield states(%h : f32) outputs(%x_t : f32)
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: recurrence.rename [n to m]: the axes have sizes 4 and 5{{$}}
+func.func @f(%f: f32, %x: tensor<4x?xf32>, %w: tensor<5xf32>) {
+  %y = recurrence.generic forward [n: state, m: state, t: time]
+    states(h[n] = %f[] : f32)
+    inputs(x = %x[n, t] : tensor<4x?xf32>, w = %w[m] : tensor<5xf32>)
+    results(y[m, t] : tensor<5x?xf32>)
+  {
+  ^bb0(%h: f32, %x_t: f32, %w_m: f32):
+    %z = recurrence.rename %x_t [n to m] : f32
+    recurrence.yield states(%h : f32) outputs(%z : f32)
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: layout #1 is along axis 'r' that 'x' does not have{{$}}
+func.func @f(%f: f32, %x: tensor<?xf32>) {
+  %y = recurrence.generic forward [r: parallel, t: time]
+    states(h[r] = %f[] : f32)
+    inputs(x = %x[t] : tensor<?xf32>)
+    results(last h[r] : tensor<?xf32>)
+    layouts("" 4, "r" 4, "" 4)
+  {
+  ^bb0(%h: f32, %x_t: f32):
+    recurrence.yield states(%h : f32) outputs()
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: layout #2 is along axis 'q' that 'y' does not have{{$}}
+func.func @f(%f: f32, %x: tensor<?x?xf32>) {
+  %y = recurrence.generic forward [r: parallel, t: time]
+    states(h[r] = %f[] : f32)
+    inputs(x = %x[r, t] : tensor<?x?xf32>)
+    results(y[r, t] : tensor<?x?xf32>)
+    layouts("" 4, "t" 4, "q" 4)
+  {
+  ^bb0(%h: f32, %x_t: f32):
+    recurrence.yield states(%h : f32) outputs(%x_t : f32)
+  }
+  return
+}
+
+// -----
+
+// CHECK: a layout is aligned to 1 byte or more, got 0
+func.func private @f() attributes {layout = #recurrence.layout<"t", 0>}
+
+// -----
+
+// CHECK: Operation does not verify: reduce of i1 has no one meaning: extend it to a wider integer first{{$}}
+func.func @f(%f: f32, %x: tensor<?x?xi1>) {
+  %y = recurrence.generic forward [n: state, t: time]
+    states(h[n] = %f[] : f32)
+    inputs(x = %x[n, t] : tensor<?x?xi1>)
+    results(y[t] : tensor<?xi1>)
+  {
+  ^bb0(%h: f32, %x_t: i1):
+    %any = recurrence.reduce max %x_t over [n] : i1
+    recurrence.yield states(%h : f32) outputs(%any : i1)
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: result map #0 is sampled: every K-th step with K > 1{{$}}
+func.func @f(%f: f32, %x: tensor<?x?xf32>) {
+  %y = recurrence.generic forward [r: parallel, t: time]
+    states(h[r] = %f[] : f32)
+    inputs(x = %x[r, t] : tensor<?x?xf32>)
+    results(sampled 1 y[r, t] : tensor<?x?xf32>)
+  {
+  ^bb0(%h: f32, %x_t: f32):
+    recurrence.yield states(%h : f32) outputs(%x_t : f32)
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: result #0 has every 3-th of 10 steps: 4, got 3{{$}}
+func.func @f(%f: f32, %x: tensor<?x10xf32>) {
+  %y = recurrence.generic forward [r: parallel, t: time]
+    states(h[r] = %f[] : f32)
+    inputs(x = %x[r, t] : tensor<?x10xf32>)
+    results(sampled 3 y[r, t] : tensor<?x3xf32>)
+  {
+  ^bb0(%h: f32, %x_t: f32):
+    recurrence.yield states(%h : f32) outputs(%x_t : f32)
+  }
+  return
+}

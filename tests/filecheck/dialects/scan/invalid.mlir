@@ -904,7 +904,7 @@ func.func @f() attributes {
 // The scan of a block.
 
 // CHECK: Operation does not verify: combine's arguments must be f32, f32, got f32{{$}}
-func.func @f(%x: f32, %l: i32, %m: memref<4xf32>) {
+func.func @f(%x: f32, %l: i32, %m: !llvm.ptr<3>) {
   %h = scan.block_scan [lanes 32, row_lanes 1, warps 1] elements(%x : f32) carry(%x : f32) position(%l, %l, %l : i32, i32, i32) scratch() combine {
   ^bb0(%a: f32):
     scan.yield %a : f32
@@ -918,7 +918,7 @@ func.func @f(%x: f32, %l: i32, %m: memref<4xf32>) {
 // -----
 
 // CHECK: Operation does not verify: combine's yield must be f32, got none{{$}}
-func.func @f(%x: f32, %l: i32, %m: memref<4xf32>) {
+func.func @f(%x: f32, %l: i32, %m: !llvm.ptr<3>) {
   %h = scan.block_scan [lanes 32, row_lanes 1, warps 1] elements(%x : f32) carry(%x : f32) position(%l, %l, %l : i32, i32, i32) scratch() combine {
   ^bb0(%a: f32, %b: f32):
     scan.yield
@@ -932,7 +932,7 @@ func.func @f(%x: f32, %l: i32, %m: memref<4xf32>) {
 // -----
 
 // CHECK: Operation does not verify: apply's arguments must be f32, f32, got f32, f64{{$}}
-func.func @f(%x: f32, %l: i32, %m: memref<4xf32>) {
+func.func @f(%x: f32, %l: i32, %m: !llvm.ptr<3>) {
   %h = scan.block_scan [lanes 32, row_lanes 1, warps 1] elements(%x : f32) carry(%x : f32) position(%l, %l, %l : i32, i32, i32) scratch() combine {
   ^bb0(%a: f32, %b: f32):
     scan.yield %b : f32
@@ -946,7 +946,7 @@ func.func @f(%x: f32, %l: i32, %m: memref<4xf32>) {
 // -----
 
 // CHECK: Operation does not verify: apply's yield must be f32, got f32, f32{{$}}
-func.func @f(%x: f32, %l: i32, %m: memref<4xf32>) {
+func.func @f(%x: f32, %l: i32, %m: !llvm.ptr<3>) {
   %h = scan.block_scan [lanes 32, row_lanes 1, warps 1] elements(%x : f32) carry(%x : f32) position(%l, %l, %l : i32, i32, i32) scratch() combine {
   ^bb0(%a: f32, %b: f32):
     scan.yield %b : f32
@@ -960,7 +960,7 @@ func.func @f(%x: f32, %l: i32, %m: memref<4xf32>) {
 // -----
 
 // CHECK: Operation does not verify: results must be f32, got f64{{$}}
-func.func @f(%x: f32, %l: i32, %m: memref<4xf32>) {
+func.func @f(%x: f32, %l: i32, %m: !llvm.ptr<3>) {
   %h = "scan.block_scan"(%x, %x, %l, %l, %l) <{lanes = #builtin.int<32>, row_lanes = #builtin.int<1>, warps = #builtin.int<1>, operandSegmentSizes = array<i32: 1, 1, 3, 0>}> ({
   ^bb0(%a: f32, %b: f32):
     scan.yield %b : f32
@@ -974,7 +974,7 @@ func.func @f(%x: f32, %l: i32, %m: memref<4xf32>) {
 // -----
 
 // CHECK: Operation does not verify: position is the lane and the warp across time, and the row in the block{{$}}
-func.func @f(%x: f32, %l: i32, %m: memref<4xf32>) {
+func.func @f(%x: f32, %l: i32, %m: !llvm.ptr<3>) {
   %h = scan.block_scan [lanes 32, row_lanes 1, warps 1] elements(%x : f32) carry(%x : f32) position(%l, %l : i32, i32) scratch() combine {
   ^bb0(%a: f32, %b: f32):
     scan.yield %b : f32
@@ -988,7 +988,7 @@ func.func @f(%x: f32, %l: i32, %m: memref<4xf32>) {
 // -----
 
 // CHECK: Operation does not verify: lanes and row_lanes share the 32 lanes of a warp{{$}}
-func.func @f(%x: f32, %l: i32, %m: memref<4xf32>) {
+func.func @f(%x: f32, %l: i32, %m: !llvm.ptr<3>) {
   %h = scan.block_scan [lanes 32, row_lanes 2, warps 1] elements(%x : f32) carry(%x : f32) position(%l, %l, %l : i32, i32, i32) scratch() combine {
   ^bb0(%a: f32, %b: f32):
     scan.yield %b : f32
@@ -1002,7 +1002,7 @@ func.func @f(%x: f32, %l: i32, %m: memref<4xf32>) {
 // -----
 
 // CHECK: Operation does not verify: scratch is there exactly where several warps share a row{{$}}
-func.func @f(%x: f32, %l: i32, %m: memref<4xf32>) {
+func.func @f(%x: f32, %l: i32, %m: !llvm.ptr<3>) {
   %h = scan.block_scan [lanes 32, row_lanes 1, warps 2] elements(%x : f32) carry(%x : f32) position(%l, %l, %l : i32, i32, i32) scratch() combine {
   ^bb0(%a: f32, %b: f32):
     scan.yield %b : f32
@@ -1016,8 +1016,8 @@ func.func @f(%x: f32, %l: i32, %m: memref<4xf32>) {
 // -----
 
 // CHECK: Operation does not verify: scratch is there exactly where several warps share a row{{$}}
-func.func @f(%x: f32, %l: i32, %m: memref<4xf32>) {
-  %h = scan.block_scan [lanes 32, row_lanes 1, warps 1] elements(%x : f32) carry(%x : f32) position(%l, %l, %l : i32, i32, i32) scratch(%m : memref<4xf32>) combine {
+func.func @f(%x: f32, %l: i32, %m: !llvm.ptr<3>) {
+  %h = scan.block_scan [lanes 32, row_lanes 1, warps 1] elements(%x : f32) carry(%x : f32) position(%l, %l, %l : i32, i32, i32) scratch(%m : !llvm.ptr<3>) combine {
   ^bb0(%a: f32, %b: f32):
     scan.yield %b : f32
   } apply {
@@ -1029,14 +1029,424 @@ func.func @f(%x: f32, %l: i32, %m: memref<4xf32>) {
 
 // -----
 
-// CHECK: Operation does not verify: scratch is one memref per element value, got 2{{$}}
-func.func @f(%x: f32, %l: i32, %m: memref<4xf32>) {
-  %h = scan.block_scan [lanes 32, row_lanes 1, warps 4] elements(%x : f32) carry(%x : f32) position(%l, %l, %l : i32, i32, i32) scratch(%m, %m : memref<4xf32>, memref<4xf32>) combine {
+// CHECK: Operation does not verify: scratch is one pointer per element value, got 2{{$}}
+func.func @f(%x: f32, %l: i32, %m: !llvm.ptr<3>) {
+  %h = scan.block_scan [lanes 32, row_lanes 1, warps 4] elements(%x : f32) carry(%x : f32) position(%l, %l, %l : i32, i32, i32) scratch(%m, %m : !llvm.ptr<3>, !llvm.ptr<3>) combine {
   ^bb0(%a: f32, %b: f32):
     scan.yield %b : f32
   } apply {
   ^bb0(%a: f32, %s: f32):
     scan.yield %a : f32
+  }
+  return
+}
+
+// -----
+
+// Of elements, and of a schedule for this iteration space.
+
+// CHECK: Operation does not verify: combine is straight-line and works position by position, got recurrence.reduce{{$}}
+func.func @f(%f: f32, %x: tensor<?x?xf32>) {
+  %y = scan.generic forward [r: parallel, t: time]
+    states(h[r] = %f[] : f32)
+    inputs(x = %x[r, t] : tensor<?x?xf32>)
+    results(y[r, t] : tensor<?x?xf32>)
+  prelude {
+  ^bb0(%x_t: f32):
+    scan.yield %x_t : f32
+  } components {
+    scan.component "affine" [0] lift {
+    ^bb0(%v: f32):
+      scan.yield %v, %v : f32, f32
+    } combine {
+    ^bb0(%p: f32, %q: f32, %p2: f32, %q2: f32):
+      %sum = recurrence.reduce add %p over [n] : f32
+      scan.yield %p2, %q2 : f32, f32
+    } apply {
+    ^bb0(%p: f32, %q: f32, %s: f32):
+      scan.yield %q : f32
+    }
+  } step {
+  ^bb0(%h: f32, %v: f32):
+    recurrence.yield states(%h : f32) outputs(%v : f32)
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: combine is straight-line and works position by position, got scf.if{{$}}
+func.func @f(%f: f32, %x: tensor<?x?xf32>) {
+  %y = scan.generic forward [r: parallel, t: time]
+    states(h[r] = %f[] : f32)
+    inputs(x = %x[r, t] : tensor<?x?xf32>)
+    results(y[r, t] : tensor<?x?xf32>)
+  prelude {
+  ^bb0(%x_t: f32):
+    scan.yield %x_t : f32
+  } components {
+    scan.component "affine" [0] lift {
+    ^bb0(%v: f32):
+      scan.yield %v, %v : f32, f32
+    } combine {
+    ^bb0(%p: f32, %q: f32, %p2: f32, %q2: f32):
+      %ok = arith.constant true
+      scf.if %ok {
+      }
+      scan.yield %p2, %q2 : f32, f32
+    } apply {
+    ^bb0(%p: f32, %q: f32, %s: f32):
+      scan.yield %q : f32
+    }
+  } step {
+  ^bb0(%h: f32, %v: f32):
+    recurrence.yield states(%h : f32) outputs(%v : f32)
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: apply is straight-line and works position by position, got recurrence.rename{{$}}
+func.func @f(%f: f32, %x: tensor<?x?xf32>) {
+  %y = scan.generic forward [r: parallel, t: time]
+    states(h[r] = %f[] : f32)
+    inputs(x = %x[r, t] : tensor<?x?xf32>)
+    results(y[r, t] : tensor<?x?xf32>)
+  prelude {
+  ^bb0(%x_t: f32):
+    scan.yield %x_t : f32
+  } components {
+    scan.component "affine" [0] lift {
+    ^bb0(%v: f32):
+      scan.yield %v, %v : f32, f32
+    } combine {
+    ^bb0(%p: f32, %q: f32, %p2: f32, %q2: f32):
+      scan.yield %p2, %q2 : f32, f32
+    } apply {
+    ^bb0(%p: f32, %q: f32, %s: f32):
+      %other = recurrence.rename %s [n to m] : f32
+      scan.yield %q : f32
+    }
+  } step {
+  ^bb0(%h: f32, %v: f32):
+    recurrence.yield states(%h : f32) outputs(%v : f32)
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: apply is straight-line and works position by position, got recurrence.take{{$}}
+func.func @f(%f: f32, %x: tensor<?x?xf32>) {
+  %y = scan.generic forward [r: parallel, t: time]
+    states(h[r] = %f[] : f32)
+    inputs(x = %x[r, t] : tensor<?x?xf32>)
+    results(y[r, t] : tensor<?x?xf32>)
+  prelude {
+  ^bb0(%x_t: f32):
+    scan.yield %x_t : f32
+  } components {
+    scan.component "affine" [0] lift {
+    ^bb0(%v: f32):
+      scan.yield %v, %v : f32, f32
+    } combine {
+    ^bb0(%p: f32, %q: f32, %p2: f32, %q2: f32):
+      scan.yield %p2, %q2 : f32, f32
+    } apply {
+    ^bb0(%p: f32, %q: f32, %s: f32):
+      %i = arith.constant 0 : i64
+      %first = recurrence.take %s at %i of n : f32, i64
+      scan.yield %q : f32
+    }
+  } step {
+  ^bb0(%h: f32, %v: f32):
+    recurrence.yield states(%h : f32) outputs(%v : f32)
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: apply is straight-line and works position by position, got recurrence.reduce{{$}}
+func.func @f(%x: f32, %l: i32) {
+  %h = scan.block_scan [lanes 32, row_lanes 1, warps 1] elements(%x : f32) carry(%x : f32) position(%l, %l, %l : i32, i32, i32) scratch() combine {
+  ^bb0(%a: f32, %b: f32):
+    scan.yield %b : f32
+  } apply {
+  ^bb0(%a: f32, %s: f32):
+    %sum = recurrence.reduce add %a over [n] : f32
+    scan.yield %sum : f32
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: a component has one state or more{{$}}
+func.func @f(%f: f32, %x: tensor<?x?xf32>) {
+  %y = scan.generic forward [r: parallel, t: time]
+    states(h[r] = %f[] : f32)
+    inputs(x = %x[r, t] : tensor<?x?xf32>)
+    results(y[r, t] : tensor<?x?xf32>)
+  prelude {
+  ^bb0(%x_t: f32):
+    scan.yield %x_t : f32
+  } components {
+    scan.component "sequential" [] because "asked for"
+  } step {
+  ^bb0(%h: f32, %v: f32):
+    recurrence.yield states(%h : f32) outputs(%v : f32)
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: init #0 is of state 'h' of f32, got i64{{$}}
+func.func @f(%f: i64, %x: tensor<?x?xf32>) {
+  %y = scan.generic forward [r: parallel, t: time]
+    states(h[r] = %f[] : i64)
+    inputs(x = %x[r, t] : tensor<?x?xf32>)
+    results(y[r, t] : tensor<?x?xf32>)
+  prelude {
+  ^bb0(%x_t: f32):
+    scan.yield %x_t : f32
+  } components {
+    scan.component "affine" [0] lift {
+    ^bb0(%v: f32):
+      scan.yield %v, %v : f32, f32
+    } combine {
+    ^bb0(%p: f32, %q: f32, %p2: f32, %q2: f32):
+      scan.yield %p2, %q2 : f32, f32
+    } apply {
+    ^bb0(%p: f32, %q: f32, %s: f32):
+      scan.yield %q : f32
+    }
+  } step {
+  ^bb0(%h: f32, %v: f32):
+    recurrence.yield states(%h : f32) outputs(%v : f32)
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: the states of a proved component have the same axes, got states [0, 1]{{$}}
+func.func @f(%f: f32, %x: tensor<?x?xf32>) {
+  %y = scan.generic forward [r: parallel, n: state, t: time]
+    states(h[r, n] = %f[] : f32, k[r] = %f[] : f32)
+    inputs(x = %x[r, t] : tensor<?x?xf32>)
+    results(y[r, t] : tensor<?x?xf32>)
+  prelude {
+  ^bb0(%x_t: f32):
+    scan.yield %x_t : f32
+  } components {
+    scan.component "affine" [0, 1] lift {
+    ^bb0(%v: f32):
+      scan.yield %v : f32
+    } combine {
+    ^bb0(%p: f32, %q: f32):
+      scan.yield %q : f32
+    } apply {
+    ^bb0(%p: f32, %s: f32, %s2: f32):
+      scan.yield %p, %p : f32, f32
+    }
+  } step {
+  ^bb0(%h: f32, %k: f32, %v: f32):
+    recurrence.yield states(%h : f32, %k : f32) outputs(%v : f32)
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: a schedule orders the parallel axes [r], got []{{$}}
+func.func @f(%f: f32, %x: tensor<?x?xf32>) {
+  %y = scan.generic forward [r: parallel, t: time]
+    states(h[r] = %f[] : f32)
+    inputs(x = %x[r, t] : tensor<?x?xf32>)
+    results(y[r, t] : tensor<?x?xf32>)
+    schedule #scan.schedule<target = "sm_90", order = [], vector = "", lanes = 32, warps = 1, row_lanes = 1, row_warps = 1, steps = 4>
+  prelude {
+  ^bb0(%x_t: f32):
+    scan.yield %x_t : f32
+  } components {
+    scan.component "affine" [0] lift {
+    ^bb0(%v: f32):
+      scan.yield %v, %v : f32, f32
+    } combine {
+    ^bb0(%p: f32, %q: f32, %p2: f32, %q2: f32):
+      scan.yield %p2, %q2 : f32, f32
+    } apply {
+    ^bb0(%p: f32, %q: f32, %s: f32):
+      scan.yield %q : f32
+    }
+  } step {
+  ^bb0(%h: f32, %v: f32):
+    recurrence.yield states(%h : f32) outputs(%v : f32)
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: a schedule orders the parallel axes [r], got [r, t]{{$}}
+func.func @f(%f: f32, %x: tensor<?x?xf32>) {
+  %y = scan.generic forward [r: parallel, t: time]
+    states(h[r] = %f[] : f32)
+    inputs(x = %x[r, t] : tensor<?x?xf32>)
+    results(y[r, t] : tensor<?x?xf32>)
+    schedule #scan.schedule<target = "sm_90", order = [r, t], vector = "", lanes = 32, warps = 1, row_lanes = 1, row_warps = 1, steps = 4>
+  prelude {
+  ^bb0(%x_t: f32):
+    scan.yield %x_t : f32
+  } components {
+    scan.component "affine" [0] lift {
+    ^bb0(%v: f32):
+      scan.yield %v, %v : f32, f32
+    } combine {
+    ^bb0(%p: f32, %q: f32, %p2: f32, %q2: f32):
+      scan.yield %p2, %q2 : f32, f32
+    } apply {
+    ^bb0(%p: f32, %q: f32, %s: f32):
+      scan.yield %q : f32
+    }
+  } step {
+  ^bb0(%h: f32, %v: f32):
+    recurrence.yield states(%h : f32) outputs(%v : f32)
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: a schedule orders the parallel axes [], got [r]{{$}}
+func.func @f(%f: f32, %x: tensor<?x?xf32>) {
+  %y = scan.generic forward [r: parallel, t: time]
+    states(h[r] = %f[] : f32)
+    inputs(x = %x[r, t] : tensor<?x?xf32>)
+    results(y[r, t] : tensor<?x?xf32>)
+    schedule #scan.schedule<target = "cpu", order = [r], vector = "r", lanes = 1, warps = 1, row_lanes = 8, row_warps = 1, steps = 4>
+  prelude {
+  ^bb0(%x_t: f32):
+    scan.yield %x_t : f32
+  } components {
+    scan.component "affine" [0] lift {
+    ^bb0(%v: f32):
+      scan.yield %v, %v : f32, f32
+    } combine {
+    ^bb0(%p: f32, %q: f32, %p2: f32, %q2: f32):
+      scan.yield %p2, %q2 : f32, f32
+    } apply {
+    ^bb0(%p: f32, %q: f32, %s: f32):
+      scan.yield %q : f32
+    }
+  } step {
+  ^bb0(%h: f32, %v: f32):
+    recurrence.yield states(%h : f32) outputs(%v : f32)
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: vectors run along a parallel or state axis, got 't'{{$}}
+func.func @f(%f: f32, %x: tensor<?x?xf32>) {
+  %y = scan.generic forward [r: parallel, t: time]
+    states(h[r] = %f[] : f32)
+    inputs(x = %x[r, t] : tensor<?x?xf32>)
+    results(y[r, t] : tensor<?x?xf32>)
+    schedule #scan.schedule<target = "cpu", order = [r], vector = "t", lanes = 1, warps = 1, row_lanes = 8, row_warps = 1, steps = 4>
+  prelude {
+  ^bb0(%x_t: f32):
+    scan.yield %x_t : f32
+  } components {
+    scan.component "affine" [0] lift {
+    ^bb0(%v: f32):
+      scan.yield %v, %v : f32, f32
+    } combine {
+    ^bb0(%p: f32, %q: f32, %p2: f32, %q2: f32):
+      scan.yield %p2, %q2 : f32, f32
+    } apply {
+    ^bb0(%p: f32, %q: f32, %s: f32):
+      scan.yield %q : f32
+    }
+  } step {
+  ^bb0(%h: f32, %v: f32):
+    recurrence.yield states(%h : f32) outputs(%v : f32)
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: vectors run along a parallel or state axis, got 'q'{{$}}
+func.func @f(%f: f32, %x: tensor<?x?xf32>) {
+  %y = scan.generic forward [r: parallel, t: time]
+    states(h[r] = %f[] : f32)
+    inputs(x = %x[r, t] : tensor<?x?xf32>)
+    results(y[r, t] : tensor<?x?xf32>)
+    schedule #scan.schedule<target = "cpu", order = [r], vector = "q", lanes = 1, warps = 1, row_lanes = 8, row_warps = 1, steps = 4>
+  prelude {
+  ^bb0(%x_t: f32):
+    scan.yield %x_t : f32
+  } components {
+    scan.component "affine" [0] lift {
+    ^bb0(%v: f32):
+      scan.yield %v, %v : f32, f32
+    } combine {
+    ^bb0(%p: f32, %q: f32, %p2: f32, %q2: f32):
+      scan.yield %p2, %q2 : f32, f32
+    } apply {
+    ^bb0(%p: f32, %q: f32, %s: f32):
+      scan.yield %q : f32
+    }
+  } step {
+  ^bb0(%h: f32, %v: f32):
+    recurrence.yield states(%h : f32) outputs(%v : f32)
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: lanes and warps across time need a proof: a component is sequential{{$}}
+func.func @f(%f: f32, %x: tensor<?x?xf32>) {
+  %y = scan.generic forward [r: parallel, t: time]
+    states(h[r] = %f[] : f32)
+    inputs(x = %x[r, t] : tensor<?x?xf32>)
+    results(y[r, t] : tensor<?x?xf32>)
+    schedule #scan.schedule<target = "sm_90", order = [r], vector = "", lanes = 32, warps = 1, row_lanes = 1, row_warps = 1, steps = 4>
+  prelude {
+  ^bb0(%x_t: f32):
+    scan.yield %x_t : f32
+  } components {
+    scan.component "sequential" [0] because "asked for"
+  } step {
+  ^bb0(%h: f32, %v: f32):
+    recurrence.yield states(%h : f32) outputs(%v : f32)
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: lanes and warps across time need a proof: a component is sequential{{$}}
+func.func @f(%f: f32, %x: tensor<?x?xf32>) {
+  %y = scan.generic forward [r: parallel, t: time]
+    states(h[r] = %f[] : f32)
+    inputs(x = %x[r, t] : tensor<?x?xf32>)
+    results(y[r, t] : tensor<?x?xf32>)
+    schedule #scan.schedule<target = "sm_90", order = [r], vector = "", lanes = 1, warps = 2, row_lanes = 32, row_warps = 1, steps = 4>
+  prelude {
+  ^bb0(%x_t: f32):
+    scan.yield %x_t : f32
+  } components {
+    scan.component "sequential" [0] because "asked for"
+  } step {
+  ^bb0(%h: f32, %v: f32):
+    recurrence.yield states(%h : f32) outputs(%v : f32)
   }
   return
 }

@@ -11,7 +11,7 @@
 // CHECK-NEXT:      offsets(%offsets : tensor<?xi32>)
 // CHECK-NEXT:      results(y[r, t] : tensor<?x?xf32>, last h[r, n] : tensor<?x4xf32>)
 // CHECK-NEXT:      layouts("n" 16, "" 4, "" 4, "t" 16, "n" 4, "t" 4, "n" 4)
-// CHECK-NEXT:      schedule #scan.schedule<target = "sm_90", order = [r], vector = "", lanes = 16, warps = 2, row_lanes = 2, row_warps = 1, steps = 4>
+// CHECK-NEXT:      schedule #scan.schedule<target = "sm_90", order = [r], vector = "", lanes = 1, warps = 1, row_lanes = 32, row_warps = 2, steps = 4>
 // CHECK-NEXT:    prelude {
 // CHECK-NEXT:    ^bb0(%a_t: bf16, %A_n: f32):
 // CHECK-NEXT:      %wide = arith.extf %a_t : bf16 to f32
@@ -42,7 +42,7 @@
 // GENERIC-LABEL: "func.func"() <{sym_name = "components"
 // GENERIC:       "scan.generic"(%h0, %zero, %zero, %a, %A, %offsets) <{
 // GENERIC-SAME:    direction = #recurrence<direction reverse>
-// GENERIC-SAME:    schedule = #scan.schedule<target = "sm_90", order = [r], vector = "", lanes = 16, warps = 2, row_lanes = 2, row_warps = 1, steps = 4>
+// GENERIC-SAME:    schedule = #scan.schedule<target = "sm_90", order = [r], vector = "", lanes = 1, warps = 1, row_lanes = 32, row_warps = 2, steps = 4>
 // GENERIC-SAME:    operandSegmentSizes = array<i32: 3, 2, 1>
 // GENERIC:       "scan.yield"(%p, %wide) : (f32, f32) -> ()
 // GENERIC:       "scan.component"() <{algebra = "affine", states = array<i64: 0>}> ({
@@ -60,7 +60,7 @@ func.func @components(%h0: tensor<4xf32>, %a: tensor<?x?xbf16>, %A: tensor<4xf32
     offsets(%offsets : tensor<?xi32>)
     results(y[r, t] : tensor<?x?xf32>, last h[r, n] : tensor<?x4xf32>)
     layouts("n" 16, "" 4, "" 4, "t" 16, "n" 4, "t" 4, "n" 4)
-    schedule #scan.schedule<target = "sm_90", order = [r], vector = "", lanes = 16, warps = 2, row_lanes = 2, row_warps = 1, steps = 4>
+    schedule #scan.schedule<target = "sm_90", order = [r], vector = "", lanes = 1, warps = 1, row_lanes = 32, row_warps = 2, steps = 4>
   prelude {
   ^bb0(%a_t: bf16, %A_n: f32):
     %wide = arith.extf %a_t : bf16 to f32
@@ -159,12 +159,12 @@ func.func @schedules() attributes {
 // CHECK:         } apply {
 // CHECK-NEXT:    ^bb0(%p_1: f32, %q_1: f32, %s: f32):
 // CHECK:         } attributes {noted}
-// CHECK:         scan.block_scan [lanes 8, row_lanes 4, warps 2] elements(%q : f32) carry(%c, %c : f32, f32) position(%lane, %warp, %row : i32, i32, i32) scratch(%m : memref<8xf32, 3 : i32>) combine {
+// CHECK:         scan.block_scan [lanes 8, row_lanes 4, warps 2] elements(%q : f32) carry(%c, %c : f32, f32) position(%lane, %warp, %row : i32, i32, i32) scratch(%m : !llvm.ptr<3>) combine {
 
 // GENERIC-LABEL: "func.func"() <{sym_name = "block_scans"
 // GENERIC:       "scan.block_scan"(%p, %q, %c, %lane, %warp, %row) <{lanes = #builtin.int<32>, row_lanes = #builtin.int<1>, warps = #builtin.int<1>, operandSegmentSizes = array<i32: 2, 1, 3, 0>}> ({
 // GENERIC:       "scan.block_scan"(%q, %c, %c, %lane, %warp, %row, %m) <{lanes = #builtin.int<8>, row_lanes = #builtin.int<4>, warps = #builtin.int<2>, operandSegmentSizes = array<i32: 1, 2, 3, 1>}> ({
-func.func @block_scans(%p: f32, %q: f32, %c: f32, %lane: i32, %warp: i32, %row: i32, %m: memref<8xf32, 3 : i32>) {
+func.func @block_scans(%p: f32, %q: f32, %c: f32, %lane: i32, %warp: i32, %row: i32, %m: !llvm.ptr<3>) {
   %h = scan.block_scan [lanes 32, row_lanes 1, warps 1] elements(%p, %q : f32, f32) carry(%c : f32) position(%lane, %warp, %row : i32, i32, i32) scratch() combine {
   ^bb0(%p1: f32, %q1: f32, %p2: f32, %q2: f32):
     %pp = arith.mulf %p2, %p1 : f32
@@ -175,7 +175,7 @@ func.func @block_scans(%p: f32, %q: f32, %c: f32, %lane: i32, %warp: i32, %row: 
     %new = math.fma %p_1, %s, %q_1 : f32
     scan.yield %new : f32
   } attributes {noted}
-  %k, %l = scan.block_scan [lanes 8, row_lanes 4, warps 2] elements(%q : f32) carry(%c, %c : f32, f32) position(%lane, %warp, %row : i32, i32, i32) scratch(%m : memref<8xf32, 3 : i32>) combine {
+  %k, %l = scan.block_scan [lanes 8, row_lanes 4, warps 2] elements(%q : f32) carry(%c, %c : f32, f32) position(%lane, %warp, %row : i32, i32, i32) scratch(%m : !llvm.ptr<3>) combine {
   ^bb0(%x: f32, %y: f32):
     scan.yield %y : f32
   } apply {
