@@ -1,0 +1,110 @@
+"""h = a·h + b along any dimension of tensors that broadcast to one shape."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NoReturn
+
+import torch
+
+from scanweaver.errors import SignatureError, UnsupportedError
+from scanweaver.frontend.recurrence import Recurrence, recurrence
+
+_DTYPES = frozenset((torch.float16, torch.bfloat16, torch.float32, torch.float64))
+
+
+@cache
+def _recurrence(dtype: torch.dtype) -> Recurrence:
+    """The recurrence whose output has the given dtype. `b` stands first: the output takes its memory order, and it is
+    `a`, the decay, that more often is broadcast."""
+
+    @recurrence(f"h[...]; b[... t], a[... t] -> h[... t]:{str(dtype).removeprefix('torch.')}")
+    def affine_scan(h: Any, b: Any, a: Any) -> Any:
+        h = a * h + b
+        return h, h
+
+    return affine_scan
+
+
+def affine_scan(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    init: torch.Tensor | float | None = None,
+    *,
+    dim: int = -1,
+    reverse: bool = False,
+    return_last: bool = False,
+    cu_seqlens: torch.Tensor | None = None,
+    strategy: str | None = None,
+) -> Any:
+    """h = a·h + b along `dim`: `h[t] = a[t] * h[t-1] + b[t]`, from `h[-1] = init` (0 where not given).
+
+    a, b: floating tensors that broadcast to one shape; neither is copied or transposed. init: a number or a tensor that
+    broadcasts to that shape without `dim`. With `reverse`, `h[t] = a[t] * h[t+1] + b[t]` from `h[T] = init`.
+
+    Returns h, of that shape and of the dtype that PyTorch promotes those of a and b to; with `return_last` the pair
+    (h, last), last in float32 (float64 where a or b is).
+
+    Raises SignatureError, naming the argument, for shapes that do not broadcast, for dtypes that are not floating and
+    for a `dim` that is not there; UnsupportedError for `cu_seqlens` and for arguments that require grad.
+    """
+    if cu_seqlens is not None:
+        raise UnsupportedError("cu_seqlens= is not built yet: call affine_scan without it, once a sequence")
+    dtype = _common_dtype(a, b)
+    shape = a.shape if a.shape == b.shape else _common_shape(a, b)
+    if not -len(shape) <= dim < len(shape):
+        _refuse_dim(dim, shape)
+    if isinstance(init, torch.Tensor) and init.dim() >= len(shape):
+        _refuse_init(init, shape, dim)
+    last_dim = dim in (-1, len(shape) - 1)
+    if not last_dim or a.shape[-1:] != b.shape[-1:]:
+        a, b = (x.expand(shape).movedim(dim, -1) for x in (a, b))
+    scan = _recurrence(dtype)
+    if reverse or return_last or strategy is not None:
+        result = scan(b, a, init=init, reverse=reverse, return_last=return_last, strategy=strategy)
+    else:
+        result = scan(b, a, init=init)  # a warm call looks at fewer options
+    if last_dim:
+        return result
+    return (result[0].movedim(-1, dim), result[1]) if return_last else result.movedim(-1, dim)
+
+
+def _common_dtype(a: Any, b: Any) -> torch.dtype:
+    for name, value in (("a", a), ("b", b)):
+        if not isinstance(value, torch.Tensor):
+            kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+            hint = "; a coefficient that is the same everywhere may be a tensor of one element" if name == "a" else ""
+            raise SignatureError(f"argument `{name}` of affine_scan: expected a tensor, got {kind}{hint}")
+        if value.dtype not in _DTYPES:
+            if value.is_complex():
+                raise UnsupportedError(f"argument `{name}` of affine_scan is {value.dtype}: complex is not built yet")
+            expected = ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in _DTYPES))
+            came = str(value.dtype).removeprefix("torch.")
+            raise SignatureError(f"argument `{name}` of affine_scan: expected one of {expected}, got {came}")
+    return a.dtype if a.dtype is b.dtype else torch.promote_types(a.dtype, b.dtype)
+
+
+def _common_shape(a: torch.Tensor, b: torch.Tensor) -> torch.Size:
+    try:
+        return torch.broadcast_shapes(a.shape, b.shape)  # pyright: ignore
+    except RuntimeError:
+        raise SignatureError(
+            f"affine_scan: expected `a` and `b` of shapes that broadcast, got {tuple(a.shape)} and {tuple(b.shape)}"
+        ) from None
+
+
+def _refuse_dim(dim: int, shape: torch.Size) -> NoReturn:
+    if not shape:
+        raise SignatureError("affine_scan: expected `a` and `b` to have a dimension to scan along, got 0-d tensors")
+    raise SignatureError(
+        f"dim of affine_scan: expected {-len(shape)} to {len(shape) - 1} for the shape {tuple(shape)}, got {dim}"
+    )
+
+
+def _refuse_init(init: torch.Tensor, shape: torch.Size, dim: int) -> NoReturn:
+    rest = list(shape)
+    del rest[dim]
+    raise SignatureError(
+        f"init of affine_scan: expected a shape that broadcasts to {tuple(rest)}, that of `a` and `b` without dim "
+        f"{dim}, got {tuple(init.shape)}"
+    )
