@@ -73,7 +73,7 @@ class Binding:
     def result_layout(self, axes: Sequence[str], itemsize: int) -> Layout:
         """The layout of such a result in newly allocated memory."""
         strides = dict(zip(axes, self.result_strides(axes), strict=True))
-        return _layout(axes, self.sizes, strides, self.time, itemsize, 0)
+        return _layout(axes, self.sizes, strides, self.time, itemsize, 0, self.options.reverse)
 
     def specialized(self, touched: Sequence[str], renamed: Sequence[tuple[str, str]]) -> Specialization:
         """The specialization with the sizes of the axes that the traced step touches.
@@ -163,7 +163,7 @@ class Binder:
             found.sizes,
             strides,
             [
-                _operand_layout(given, value, found.sizes, of, time)
+                _operand_layout(given, value, found.sizes, of, time, options.reverse)
                 for (given, value), of in zip(operands, strides, strict=True)
             ],
             nesting,
@@ -208,17 +208,25 @@ def _conversion(given: Given, value: Any) -> Callable[[Any], Any] | None:
 
 
 def _operand_layout(
-    given: Given, value: Any, sizes: Mapping[str, int], strides: Mapping[str, int], time: str
+    given: Given, value: Any, sizes: Mapping[str, int], strides: Mapping[str, int], time: str, reverse: bool
 ) -> Layout:
     if given.scalar:
         return _SCALAR
-    return _layout(given.axes, sizes, strides, time, value.element_size(), value.data_ptr())
+    return _layout(given.axes, sizes, strides, time, value.element_size(), value.data_ptr(), reverse)
 
 
 def _layout(
-    axes: Sequence[str], sizes: Mapping[str, int], strides: Mapping[str, int], time: str, itemsize: int, address: int
+    axes: Sequence[str],
+    sizes: Mapping[str, int],
+    strides: Mapping[str, int],
+    time: str,
+    itemsize: int,
+    address: int,
+    reverse: bool,
 ) -> Layout:
     contiguous = contiguous_axis(axes, sizes, strides, time)
+    if reverse and contiguous == time:
+        address += sizes[time] * itemsize  # a walk from the last step begins its runs at the row's end
     return Layout(contiguous, alignment(contiguous, sizes, strides, itemsize, address))
 
 
