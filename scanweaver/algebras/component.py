@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
@@ -29,7 +30,7 @@ class Refused(Exception):
         if self.op is None:
             return self.why
         source = self.op.attributes.get(SOURCE)
-        where = "" if source is None else f" ({str(source).strip(chr(34))})"
+        where = f" ({source.data})" if isinstance(source, StringAttr) else ""
         return f"{self.op.name} {self.why}{where}"
 
 

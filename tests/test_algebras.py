@@ -1,0 +1,272 @@
+"""The laws of every algebra, held on random elements: exactly, because small integers are exact in float64.
+
+Elements are lifted from random inputs by what the proof wrote, so they are elements that a kernel may meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from xdsl.context import Context
+from xdsl.interpreter import Interpreter
+from xdsl.ir import Region
+
+import scanweaver as sw
+from scanweaver.algebras import ALGEBRAS
+from scanweaver.dialects.scan import ComponentOp, GenericOp
+from scanweaver.frontend.signature import parse_signature
+from scanweaver.frontend.specialization import Given, Specialization
+from scanweaver.frontend.trace import trace_step
+from scanweaver.interpreters import make_interpreter
+from scanweaver.interpreters.lanes import Lanes
+from scanweaver.transforms.convert_recurrence_to_scan import ConvertRecurrenceToScanPass
+
+SAMPLES = 4000
+DTYPES = {"f64": np.float64, "i64": np.int64, "i32": np.int32, "i1": np.bool_}
+
+Values = tuple[np.ndarray, ...]
+
+
+@dataclass(frozen=True)
+class Example:
+    """A step that an algebra proves whole, as one component; `forgets` names the input that resets all states."""
+
+    text: str
+    step: Callable[..., Any]
+    dtypes: dict[str, str]
+    forgets: str = ""
+
+
+def example(text: str, step: Callable[..., Any], forgets: str = "", **dtypes: str) -> Example:
+    return Example(text, step, dtypes, forgets)
+
+
+EXAMPLES = {
+    "delay": [
+        example("x[]; a[t]", lambda x, a: a),
+        example("n[]:int32; a[t], b[t]", lambda n, a, b: sw.cast(a * b, torch.int32), a="i64", b="i64"),
+        example("open[]:bool; a[t]", lambda open, a: a, a="i1"),
+    ],
+    "affine": [
+        example("h[]; p[t], q[t]", lambda h, p, q: p * h + q),
+        example("h[]; q[t]", lambda h, q: h + q),
+        example("h[]; p[t]", lambda h, p: -(p * h)),
+        example("h[]; r[t], p[t], q[t]", lambda h, r, p, q: sw.where(r, q, p * h + q), "r", r="i1"),
+        example(
+            "h[]; r[t], s[t], p[t], q[t]",
+            lambda h, r, s, p, q: sw.where(s, sw.where(r, q, h), p - sw.where(r, 1.0, p * h)),
+            "r",
+            r="i1",
+            s="i1",
+        ),
+        example(
+            "g[], h[]; a[t], b[t], c[t], d[t], p[t], q[t]",
+            lambda g, h, a, b, c, d, p, q: (a * g + b * h + p, c * g + d * h + q),
+        ),
+        example(
+            "g[], h[]; r[t], a[t], b[t], c[t], p[t]",
+            lambda g, h, r, a, b, c, p: (sw.where(r, p, a * g + b * h), sw.where(r, a, c * g - h)),
+            "r",
+            r="i1",
+        ),
+        example(
+            "g[], h[]; r[t], s[t], a[t], b[t], p[t]",
+            lambda g, h, r, s, a, b, p: (sw.where(s, a * h, b * g), sw.where(r, p, a * g) + sw.where(s, h, p)),
+            r="i1",
+            s="i1",
+        ),
+        example(
+            "f[], g[], h[]; r[t], a[t], b[t], c[t]",
+            lambda f, g, h, r, a, b, c: (a * g + c, sw.where(r, h, b), a * f + b * g + h),
+            r="i1",
+        ),
+        example(
+            "e[], f[], g[], h[]; a[t], b[t], c[t], d[t]",
+            lambda e, f, g, h, a, b, c, d: (a * f + d, b * g + e, c * h, d * e + a * f + b * g + c * h),
+        ),
+    ],
+}
+
+CASES = [pytest.param(name, item, id=f"{name}-{i}") for name, items in EXAMPLES.items() for i, item in enumerate(items)]
+
+
+@dataclass(frozen=True)
+class Algebra:
+    """The regions that were proved for an example, as functions of arrays."""
+
+    generic: GenericOp
+    component: ComponentOp
+    interpreter: Interpreter
+
+    def run(self, region: Region, values: Values) -> Values:
+        lanes = tuple(Lanes(value, ("sample",)) for value in values)
+        with np.errstate(all="ignore"):
+            results = self.interpreter.run_ssacfg_region(region, lanes)
+        return tuple(np.broadcast_to(value.data, SAMPLES) for value in results)
+
+    def lift(self, inputs: Values) -> Values:
+        return self.run(self.component.lift, self.run(self.generic.prelude, inputs))
+
+    def combine(self, *elements: Values) -> Values:
+        """From the left."""
+        total, *later = elements
+        for element in later:
+            total = self.run(self.component.combine, (*total, *element))
+        return total
+
+    def apply(self, element: Values, states: Values) -> Values:
+        return self.run(self.component.apply, (*element, *states))
+
+    def step(self, states: Values, inputs: Values) -> Values:
+        results = self.run(self.generic.step, (*states, *self.run(self.generic.prelude, inputs)))
+        return results[: self.generic.num_states]
+
+
+@cache
+def _proved(text: str, step: Callable[..., Any], dtypes: tuple[tuple[str, str], ...]) -> Algebra:
+    signature = parse_signature(text)
+    given = tuple(Given(a.name, a.axes, dict(dtypes).get(a.name, "f64")) for a in signature.inputs)
+    module = trace_step(step, signature, Specialization(given, (None,) * len(signature.states)))
+    ConvertRecurrenceToScanPass("require").apply(Context(), module)
+    module.verify()
+    (generic,) = (op for op in module.walk() if isinstance(op, GenericOp))
+    (component,) = generic.component_ops
+    return Algebra(generic, component, make_interpreter(module))
+
+
+def proved(case: Example) -> Algebra:
+    return _proved(case.text, case.step, tuple(case.dtypes.items()))
+
+
+def small(rng: np.random.Generator, dtype: str) -> np.ndarray:
+    """Integers whose products of a few are exact; zeros of both signs among them."""
+    if dtype == "i1":
+        return rng.random(SAMPLES) < 0.4
+    values = rng.integers(-4, 5, SAMPLES).astype(DTYPES[dtype])
+    return np.where(rng.random(SAMPLES) < 0.05, -0.0, values) if dtype == "f64" else values
+
+
+def inputs_of(case: Example, rng: np.random.Generator) -> Values:
+    names = [array.name for array in parse_signature(case.text).inputs]
+    return tuple(small(rng, case.dtypes.get(name, "f64")) for name in names)
+
+
+def states_of(algebra: Algebra, rng: np.random.Generator) -> Values:
+    return tuple(small(rng, str(type)) for type in algebra.generic.state_types)
+
+
+def assert_same(got: Values, expected: Values) -> None:
+    for one, other in zip(got, expected, strict=True):
+        np.testing.assert_array_equal(one, other)  # NaN equals NaN, 0 equals -0
+
+
+def test_every_algebra_has_examples() -> None:
+    assert EXAMPLES.keys() == ALGEBRAS.keys()
+
+
+@pytest.mark.parametrize(("name", "case"), CASES)
+def test_an_example_is_proved_by_its_algebra(name: str, case: Example) -> None:
+    assert proved(case).component.algebra.data == name
+
+
+@pytest.mark.parametrize(("name", "case"), CASES)
+def test_an_element_is_the_step(name: str, case: Example) -> None:
+    """apply(lift(inputs), states) = step(states, inputs)"""
+    algebra, rng = proved(case), np.random.default_rng(1)
+    inputs, states = inputs_of(case, rng), states_of(algebra, rng)
+    assert_same(algebra.apply(algebra.lift(inputs), states), algebra.step(states, inputs))
+
+
+@pytest.mark.parametrize(("name", "case"), CASES)
+def test_apply_is_an_action(name: str, case: Example) -> None:
+    """apply(combine(e, f), h) = apply(f, apply(e, h))"""
+    algebra, rng = proved(case), np.random.default_rng(2)
+    e, f = (algebra.lift(inputs_of(case, rng)) for _ in range(2))
+    states = states_of(algebra, rng)
+    assert_same(algebra.apply(algebra.combine(e, f), states), algebra.apply(f, algebra.apply(e, states)))
+
+
+@pytest.mark.parametrize(("name", "case"), CASES)
+def test_combine_is_associative(name: str, case: Example) -> None:
+    """Of what acts on states: values that stand behind a flag are not part of an element."""
+    algebra, rng = proved(case), np.random.default_rng(3)
+    e, f, g = (algebra.lift(inputs_of(case, rng)) for _ in range(3))
+    left, right = algebra.combine(algebra.combine(e, f), g), algebra.combine(e, algebra.combine(f, g))
+    for value, other in zip(left, right, strict=True):
+        if value.dtype == np.bool_:
+            np.testing.assert_array_equal(value, other)
+    for _ in range(4):
+        states = states_of(algebra, rng)
+        assert_same(algebra.apply(left, states), algebra.apply(right, states))
+    if not any(value.dtype == np.bool_ for value in left):
+        assert_same(left, right)
+
+
+@pytest.mark.parametrize(("name", "case"), [case for case in CASES if case.values[1].forgets])
+@pytest.mark.parametrize("poison", [np.nan, np.inf, -np.inf])
+def test_nothing_crosses_a_reset(name: str, case: Example, poison: float) -> None:
+    """Where one of two steps resets all states, no value before it is told from another, be it NaN or infinite."""
+    algebra, rng = proved(case), np.random.default_rng(4)
+    names = [array.name for array in parse_signature(case.text).inputs]
+    at = names.index(case.forgets)
+    inputs = inputs_of(case, rng)
+    resetting = tuple(np.ones(SAMPLES, np.bool_) if i == at else value for i, value in enumerate(inputs))
+    reset, after = algebra.lift(resetting), algebra.lift(inputs_of(case, rng))
+    before = tuple(np.where(rng.random(SAMPLES) < 0.5, poison, v) if v.dtype != np.bool_ else v for v in inputs)
+    states = states_of(algebra, rng)
+    poisoned = tuple(np.full(SAMPLES, poison) for _ in states)
+    expected = algebra.apply(after, algebra.apply(reset, states))
+    assert all(np.isfinite(value).all() for value in expected)
+    early = algebra.lift(before)
+    for element in (
+        algebra.combine(reset, after),
+        algebra.combine(early, reset, after),
+        algebra.combine(early, algebra.combine(reset, after)),
+    ):
+        assert_same(algebra.apply(element, poisoned), expected)
+
+
+# --- affine: what stands behind a flag ----------------------------------------------------------------------------
+
+FLAGGED = [case.values[1] for case in CASES if case.values[0] == "affine" and "r" in case.values[1].dtypes]
+
+
+@pytest.mark.parametrize("case", FLAGGED, ids=lambda case: case.text)
+@pytest.mark.parametrize("poison", [np.nan, np.inf])
+def test_an_absent_coefficient_is_not_read(case: Example, poison: float) -> None:
+    algebra, rng = proved(case), np.random.default_rng(5)
+    size = algebra.generic.num_states
+    square = size * size
+
+    def poisoned(element: Values) -> Values:
+        flags = element[square + size :]
+        assert len(flags) == square
+        values = [np.where(flag, poison, value) for value, flag in zip(element[:square], flags, strict=True)]
+        return (*values, *element[square:])
+
+    elements = [algebra.lift(inputs_of(case, rng)) for _ in range(3)]
+    assert any(flag.any() and not flag.all() for flag in elements[0][square + size :])
+    states = states_of(algebra, rng)
+    e, f, g = (poisoned(element) for element in elements)
+    expected = algebra.apply(algebra.combine(*elements), states)
+    assert_same(algebra.apply(algebra.combine(e, f, g), states), expected)
+    assert_same(algebra.apply(poisoned(algebra.combine(e, algebra.combine(f, g))), states), expected)
+
+
+# --- the tests can fail -------------------------------------------------------------------------------------------
+
+
+def test_a_planted_fault_breaks_the_laws() -> None:
+    """Operands of the product exchanged: matrices do not commute."""
+    case = next(case for case in EXAMPLES["affine"] if "b[t], c[t], d[t], p[t]" in case.text)
+    algebra, rng = proved(case), np.random.default_rng(6)
+    e, f = (algebra.lift(inputs_of(case, rng)) for _ in range(2))
+    states = states_of(algebra, rng)
+    with pytest.raises(AssertionError):
+        assert_same(algebra.apply(algebra.combine(f, e), states), algebra.apply(f, algebra.apply(e, states)))
