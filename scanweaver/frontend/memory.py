@@ -22,11 +22,15 @@ def contiguous_axis(axes: Sequence[str], sizes: Mapping[str, int], strides: Mapp
 def alignment(
     contiguous: str, sizes: Mapping[str, int], strides: Mapping[str, int], itemsize: int, address: int
 ) -> int:
-    """The bytes, at most 16, that the base and the start of every run along `contiguous` are aligned to."""
+    """MAX_ALIGN where the base and the start of every run along `contiguous` are so aligned, else one element's bytes.
+
+    Nothing in between: each alignment is a kernel of its own, and the halves gain little.
+    """
     if not contiguous:
         return itemsize
     offsets = (stride * itemsize for axis, stride in strides.items() if axis != contiguous and sizes[axis] > 1)
-    return math.gcd(MAX_ALIGN, address, *offsets)
+    aligned = math.gcd(MAX_ALIGN, address, *offsets) == MAX_ALIGN
+    return MAX_ALIGN if aligned else itemsize
 
 
 def dense_strides(axes: Sequence[str], sizes: Mapping[str, int], nesting: Mapping[str, int]) -> tuple[int, ...]:
