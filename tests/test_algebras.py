@@ -66,6 +66,12 @@ EXAMPLES = {
             s="i1",
         ),
         example(
+            "h[]; r[t], s[t], p[t], q[t]",
+            lambda h, r, s, p, q: sw.where(s, sw.where(r, q, h), p * h),
+            r="i1",
+            s="i1",
+        ),
+        example(
             "g[], h[]; a[t], b[t], c[t], d[t], p[t], q[t]",
             lambda g, h, a, b, c, d, p, q: (a * g + b * h + p, c * g + d * h + q),
         ),
@@ -257,6 +263,15 @@ def test_an_absent_coefficient_is_not_read(case: Example, poison: float) -> None
     expected = algebra.apply(algebra.combine(*elements), states)
     assert_same(algebra.apply(algebra.combine(e, f, g), states), expected)
     assert_same(algebra.apply(poisoned(algebra.combine(e, algebra.combine(f, g))), states), expected)
+
+
+@pytest.mark.parametrize("case", FLAGGED, ids=lambda case: case.text)
+def test_a_nan_goes_where_the_step_takes_it(case: Example) -> None:
+    """Whatever state is NaN: one that a new state does not read leaves it alone."""
+    algebra, rng = proved(case), np.random.default_rng(7)
+    inputs = inputs_of(case, rng)
+    states = tuple(np.where(rng.random(SAMPLES) < 0.4, np.nan, value) for value in states_of(algebra, rng))
+    assert_same(algebra.apply(algebra.lift(inputs), states), algebra.step(states, inputs))
 
 
 # --- the tests can fail -------------------------------------------------------------------------------------------
