@@ -33,7 +33,7 @@ class ScanWeaverOptMain(xDSLOptMain):
     version_format: ClassVar[str] = f"scanweaver-opt {version('scanweaver')} on xdsl {{xdsl_version}}"
 
     def register_all_dialects(self) -> None:
-        dialects = Universe.get_multiverse().all_dialects | get_all_dialects()  # our gpu replaces xDSL's
+        dialects = Universe.get_multiverse().all_dialects | get_all_dialects()  # ours replace xDSL's
         for name, factory in dialects.items():
             self.ctx.register_dialect(name, factory)
 

@@ -10,7 +10,13 @@ if TYPE_CHECKING:
 
 
 def get_all_dialects() -> dict[str, Callable[[], Dialect]]:
-    """All our dialects; `gpu` takes the place of xDSL's, which prints what MLIR does not read."""
+    """All our dialects; `arith` and `gpu` take the place of xDSL's: that `arith` has scalars where MLIR has vectors,
+    that `gpu` prints what MLIR does not read."""
+
+    def get_arith():
+        from scanweaver.dialects.arith import Arith
+
+        return Arith
 
     def get_gpu():
         from scanweaver.dialects.gpu import Gpu
@@ -33,6 +39,7 @@ def get_all_dialects() -> dict[str, Callable[[], Dialect]]:
         return Scan
 
     return {
+        "arith": get_arith,
         "gpu": get_gpu,
         "nvvm": get_nvvm,
         "recurrence": get_recurrence,

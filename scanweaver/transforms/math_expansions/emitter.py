@@ -15,6 +15,8 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.rewriter import InsertPoint
 from xdsl.traits import IsolatedFromAbove
 
+from scanweaver.dialects.arith import split_type
+
 Expansion: TypeAlias = Callable[..., SSAValue]
 """From an `Emitter` and a math operation's operands to the value that replaces its result."""
 
@@ -42,14 +44,6 @@ class Format:
 
     def rounded(self, value: float) -> float:
         return struct.unpack(self.float_code, struct.pack(self.float_code, value))[0]
-
-
-def split_type(type: Attribute) -> tuple[Attribute, tuple[int, ...] | None]:
-    """The element and the shape of a vector type; a scalar's shape is None."""
-    if isinstance(type, VectorType):
-        vector_type = cast("VectorType[Attribute]", type)
-        return vector_type.element_type, vector_type.get_shape()
-    return type, None
 
 
 F32 = Format(32, 23, "<f", "<i")
