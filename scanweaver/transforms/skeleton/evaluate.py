@@ -15,6 +15,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from scanweaver.dialects import recurrence, scan
+from scanweaver.dialects.arith import like, of_any_shape
 from scanweaver.dialects.iteration import IteratorKind
 from scanweaver.dialects.recurrence import Axes, block_axes
 from scanweaver.transforms.skeleton.carry import Carry
@@ -186,14 +187,15 @@ class Evaluator:
 
     def copy(self, op: Operation, operands: Sequence[SSAValue]) -> Sequence[SSAValue]:
         """The operation on these operands, over vector lanes where any of them is one."""
-        wide = any(isinstance(operand.type, VectorType) for operand in operands)
-        if wide:
+        kind, types = type(op), [result.type for result in op.results]
+        wide = next((operand.type for operand in operands if isinstance(operand.type, VectorType)), None)
+        if wide is not None:
             operands = [self.broadcast(operand) for operand in operands]
-        types = [VectorType(r.type, [self.memory.width]) if wide else r.type for r in op.results]
+            kind, types = of_any_shape(kind), [like(wide, type) for type in types]
         properties = dict(op.properties)
         if isinstance(op, _CONTRACTED):
             properties["fastmath"] = CONTRACT
-        return self.write.insert(type(op).create(operands=operands, result_types=types, properties=properties)).results
+        return self.write.insert(kind.create(operands=operands, result_types=types, properties=properties)).results
 
     def broadcast(self, value: SSAValue) -> SSAValue:
         if isinstance(value.type, VectorType):

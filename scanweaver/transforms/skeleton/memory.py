@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.dialects import arith, llvm, vector
+from xdsl.dialects import llvm, vector
 from xdsl.dialects.builtin import DenseArrayBase, VectorType, i1, i8, i64
 from xdsl.ir import Attribute, SSAValue
 
+from scanweaver.dialects.arith import CmpiOp, ExtUIOp, split_type
 from scanweaver.transforms.skeleton.scopes import Writer
 
 VECTOR_BYTES = 16
@@ -22,7 +23,7 @@ VECTOR_BYTES = 16
 
 def scalar_type(type: Attribute) -> Attribute:
     """`vector<16xf32>` -> `f32`; a scalar's is its own."""
-    return type.get_element_type() if isinstance(type, VectorType) else type
+    return split_type(type)[0]
 
 
 def storage_type(type: Attribute) -> Attribute:
@@ -247,9 +248,9 @@ class Memory:
         zero = self.write.constant(0, i8)
         if isinstance(value.type, VectorType):
             zero = self.write.value(vector.BroadcastOp(zero, value.type))
-        return self.write.value(arith.CmpiOp(value, zero, "ne"))
+        return self.write.value(CmpiOp(value, zero, "ne"))
 
     def _stored(self, value: SSAValue) -> SSAValue:
         if scalar_type(value.type) != i1:
             return value
-        return self.write.value(arith.ExtUIOp(value, storage_type(value.type)))
+        return self.write.value(ExtUIOp(value, storage_type(value.type)))

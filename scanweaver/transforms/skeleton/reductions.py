@@ -10,6 +10,7 @@ from xdsl.dialects import arith, vector
 from xdsl.dialects.builtin import AnyFloat, IntegerType, VectorType, i1
 from xdsl.ir import Attribute, SSAValue
 
+from scanweaver.dialects.arith import CmpfOp, CmpiOp
 from scanweaver.dialects.recurrence import ReduceKind, ReduceOp
 
 if TYPE_CHECKING:
@@ -77,12 +78,12 @@ class Reduction:
         write = self.evaluator.write
         largest = self.kind is ReduceKind.ARGMAX
         if isinstance(self.type, AnyFloat):
-            beats = write.value(arith.CmpfOp(value, best, "ogt" if largest else "olt"))
-            value_nan = write.value(arith.CmpfOp(value, value, "uno"))
-            best_number = write.value(arith.CmpfOp(best, best, "ord"))
+            beats = write.value(CmpfOp(value, best, "ogt" if largest else "olt"))
+            value_nan = write.value(CmpfOp(value, value, "uno"))
+            best_number = write.value(CmpfOp(best, best, "ord"))
             beats = write.value(arith.OrIOp(beats, write.value(arith.AndIOp(value_nan, best_number))))
         else:
-            beats = write.value(arith.CmpiOp(value, best, "sgt" if largest else "slt"))
+            beats = write.value(CmpiOp(value, best, "sgt" if largest else "slt"))
         here = self.evaluator.position(self.op.axis_names[0])
         if self.is_vector:
             here = self.evaluator.broadcast(here)

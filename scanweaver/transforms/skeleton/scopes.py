@@ -15,6 +15,8 @@ from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, I
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from scanweaver.dialects.arith import CmpiOp, SelectOp
+
 OpT = TypeVar("OpT", bound=Operation)
 
 
@@ -165,10 +167,10 @@ class Writer:
         return self.value(arith.MinSIOp(a, b))
 
     def is_less(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        return self.value(arith.CmpiOp(a, b, "slt"))
+        return self.value(CmpiOp(a, b, "slt"))
 
     def is_equal(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        return self.value(arith.CmpiOp(a, b, "eq"))
+        return self.value(CmpiOp(a, b, "eq"))
 
     def both(self, a: SSAValue | None, b: SSAValue | None) -> SSAValue | None:
         """a and b, None standing for true."""
@@ -177,7 +179,7 @@ class Writer:
         return self.value(arith.AndIOp(a, b))
 
     def select(self, condition: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
-        return self.value(arith.SelectOp(condition, a, b))
+        return self.value(SelectOp(condition, a, b))
 
     def to_index(self, value: SSAValue) -> SSAValue:
         return self.value(arith.IndexCastOp(value, IndexType()))
