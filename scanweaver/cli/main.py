@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 
@@ -23,11 +24,19 @@ def cli() -> None:
 
 
 @cli.command()
-def demo() -> None:
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default="demo_out",
+    show_default=True,
+    help="Folder for stages, PTX and picture.",
+)
+@click.option("--device", type=click.Choice(["all", "cpu", "cuda"]), default="all", show_default=True)
+def demo(out: Path, device: str) -> None:
     """Run the main job, start to end, on this machine."""
     from scanweaver.cli import demo
 
-    demo.main()
+    sys.exit(demo.main(out, device))
 
 
 @cli.command()

@@ -13,9 +13,9 @@ from scanweaver.frontend.recurrence import Recurrence, recurrence
 
 
 @cache
-def _recurrence(d: str, b_axes: str, c_axes: str) -> Recurrence:
-    """The recurrence for channels along `d` ("d", or "g r" where groups of them share B or C), and B and C over the
-    given axes."""
+def selective_scan_over(d: str = "d", b_axes: str = "b n t", c_axes: str = "b n t") -> Recurrence:
+    """The recurrence that `selective_scan_fn` calls, for channels along `d` ("d", or "g r" where groups of them share B
+    or C), and B and C over the given axes."""
 
     @recurrence(
         f"""h[b {d} n];
@@ -95,7 +95,7 @@ def selective_scan_fn(
 
     b, b_axes = coefficient("B", B)
     c, c_axes = coefficient("C", C)
-    result = _recurrence(d, b_axes, c_axes)(
+    result = selective_scan_over(d, b_axes, c_axes)(
         split("u", u, 1),
         split("delta", delta, 1),
         split("A", A, 0),

@@ -1,0 +1,1 @@
+"""What `scanweaver demo` runs: real input, three recurrences, and how each is measured, shown and drawn."""
