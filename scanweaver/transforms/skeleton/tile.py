@@ -63,10 +63,10 @@ class TileWriter:
                 if task.kind == "store":
                     assert isinstance(task.what, int)
                     self._store(task.what, tile)
-            for task in group:
-                if task.kind == "commit":
-                    assert isinstance(task.what, int)
-                    self._commit(task.what, tile)
+            states = [task.what for task in group if task.kind == "commit" and isinstance(task.what, int)]
+            after = [self._after(state, tile) for state in states]  # all of them before one is overwritten
+            for state, value in zip(states, after, strict=True):
+                self._commit(state, value, tile)
             return results
 
         outer = evaluator.binder(frozenset([evaluator.time])) if timed else self._outside_time(reductions)
@@ -101,13 +101,17 @@ class TileWriter:
             one = Steps((at,), at, reverse=False, whole=False)
             self.write.when(write.both(allowed, valid), lambda one=one, value=value: store(one, [value]))
 
-    def _commit(self, state: int, tile: Tile) -> None:
+    def _after(self, state: int, tile: Tile) -> SSAValue:
         """The state after the tile's last step."""
         evaluator, write = self.evaluator, self.write
         value = evaluator.new(state, 0)
         for k in range(1, tile.count):
             new = evaluator.new(state, k)
             value = new if tile.valid is None else write.select(tile.valid[k], new, value)
+        return value
+
+    def _commit(self, state: int, value: SSAValue, tile: Tile) -> None:
+        evaluator = self.evaluator
         carry = (self.next or evaluator.carries)[state]
         positions = evaluator.positions(evaluator.op.states[state].axes)
         self.write.when(tile.owner, lambda: carry.store(evaluator.memory, positions, value))
