@@ -26,7 +26,7 @@ from scanweaver.frontend.recurrence import Recurrence
 from scanweaver.ops.selective_scan import selective_scan_over
 
 JOBS = ("selective_scan", "weighted_mean", "garch")
-TEXT_BYTES = 4096
+TEXT_BYTES = 2048
 SPANS = (20, 200)
 """Days of the two means: about a month, about ten."""
 

@@ -72,7 +72,8 @@ class Report:
         self.heading(f"{result.job.title}, on {result.device}")
         self.line(result.job.about)
         for proved in proofs(result.artifact.stages["scan"]):
-            self.line(f"proved: {proved}", style="red" if proved.algebra == "sequential" else "green")
+            refused = proved.algebra == "sequential"
+            self.line(f"{'not ' * refused}proved: {proved}", style="red" if refused else "green")
         for artifact in artifacts:
             self.stages(artifact)
         self.line(f"first call, with compiling or reading the cache: {duration(result.ready_milliseconds)}")
