@@ -53,7 +53,7 @@
 // SPLIT:          bar.sync 0;
 // SPLIT:          ld.shared
 // SPLIT:          bar.sync 0;
-// SPLIT:          st.global.v4.b32
+// SPLIT:          st.global.{{v4.b32|v2.b64}}
 func.func @steps(%as: tensor<?x?xf32>, %xs: tensor<?x?xf32>, %h0: tensor<?xf32>) -> (tensor<?x?xf32>, tensor<?xf32>) {
   %y, %last = recurrence.generic forward [r: parallel, t: time]
     states(h[r] = %h0[r] : tensor<?xf32>)
