@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -48,12 +49,18 @@ class Report:
     def line(self, text: str, style: str = "") -> None:
         self.console.print(escape(text), style=style)
 
-    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> None:
-        """Columns named in `right` are aligned to the right."""
+    def table(
+        self,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        right: Sequence[str] = (),
+        wrapped: Sequence[str] = (),
+    ) -> None:
+        """Columns named in `right` are aligned to the right; those in `wrapped` give way on a narrow terminal."""
         if self.console.is_terminal:
-            table = Table()
+            table = Table(box=SIMPLE, pad_edge=False, collapse_padding=True)
             for column in columns:
-                table.add_column(column, justify="right" if column in right else "left")
+                table.add_column(column, justify="right" if column in right else "left", no_wrap=column not in wrapped)
             for row in rows:
                 table.add_row(*map(escape, row))
             self.console.print(table)
@@ -85,13 +92,13 @@ class Report:
             (stage.name, stage.made_by, stage.size, "" if stage.milliseconds is None else f"{stage.milliseconds:.1f}")
             for stage in stages(artifact)
         ]
-        self.table(("stage", "made by", "size", "ms"), rows, right=("size", "ms"))
+        self.table(("stage", "made by", "size", "ms"), rows, right=("size", "ms"), wrapped=("made by",))
         for kernel, takes in artifact.resources.items():
             self.line(f"{kernel}: {takes['registers']} registers, {takes['spill_bytes']} bytes spilled")
 
     def results(self, results: Sequence[Result]) -> None:
-        """Times against the loop; errors against the float64 loop."""
-        columns = ("job", "device", "ScanWeaver", "PyTorch loop", "faster", "error", "allowed", "")
+        """Times against a PyTorch loop; errors against the float64 loop."""
+        columns = ("job", "device", "ScanWeaver", "loop", "faster", "error, allowed")
         rows = [
             (
                 result.job.name,
@@ -99,13 +106,11 @@ class Report:
                 duration(result.milliseconds),
                 duration(result.loop_milliseconds),
                 f"{result.speedup:.0f} x",
-                f"{result.error:.1e}",
-                f"{result.allowed:.0e}",
-                "holds" if result.holds else "FAILS",
+                f"{result.error:.1e} {'<' if result.holds else 'NOT <'} {result.allowed:.0e}",
             )
             for result in results
         ]
-        self.table(columns, rows, right=columns[2:7])
+        self.table(columns, rows, right=columns[2:6], wrapped=("device",))
         for result in results:
             if result.peer is not None:
                 self.line(
