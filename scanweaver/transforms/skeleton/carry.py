@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
+from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, SSAValue
 
-from scanweaver.transforms.skeleton.memory import Memory
+from scanweaver.transforms.skeleton.memory import Memory, scalar_type
 
 
 @dataclass(frozen=True)
@@ -28,10 +29,19 @@ class Carry:
     width: int = 1
 
     def load(self, memory: Memory, positions: Mapping[str, SSAValue]) -> SSAValue:
+        if any(isinstance(position.type, VectorType) for position in positions.values()):
+            return memory.gather(scalar_type(self.element), lambda lane: self._lane_address(memory, positions, lane))
         return memory.load_element(self._address(memory, positions), self.element)
 
     def store(self, memory: Memory, positions: Mapping[str, SSAValue], value: SSAValue) -> None:
         memory.store_element(self._address(memory, positions), value)
+
+    def _lane_address(self, memory: Memory, positions: Mapping[str, SSAValue], lane: int) -> SSAValue:
+        """The address of one lane's value where lanes have positions of their own."""
+        address = self._address(memory, {axis: memory.lane(position, lane) for axis, position in positions.items()})
+        if not isinstance(self.element, VectorType):
+            return address
+        return memory.advanced(address, memory.write.constant(lane), scalar_type(self.element))
 
     def _address(self, memory: Memory, positions: Mapping[str, SSAValue]) -> SSAValue:
         write = memory.write

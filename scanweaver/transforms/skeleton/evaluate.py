@@ -21,7 +21,7 @@ from scanweaver.dialects.recurrence import Axes, block_axes
 from scanweaver.transforms.skeleton.carry import Carry
 from scanweaver.transforms.skeleton.memory import Memory, Steps, Tensor
 from scanweaver.transforms.skeleton.reductions import Reduction
-from scanweaver.transforms.skeleton.scopes import Scope, Writer
+from scanweaver.transforms.skeleton.scopes import Rebinding, Scope, Writer
 
 CONTRACT = arith.FastMathFlagsAttr([arith.FastMathFlag.ALLOW_CONTRACT])
 """Licenses a·b + c as one rounding, nothing else."""
@@ -175,15 +175,12 @@ class Evaluator:
                 with self.write.rebinding({op.source_axis: self.position(op.target_axis)}):
                     return self.value(op.value, k)
             case recurrence.TakeOp():
-                index = self.value(op.index, k)
-                with self.write.rebinding({op.axis_name: self._wide(index)}):
+                index = self.write.to_i64(self.value(op.index, k))
+                with self.write.rebinding({op.axis_name: index}, one_step=self.time in self.axes[op.index]):
                     return self.value(op.value, k)
             case _:
                 operands = [self.value(operand, k) for operand in op.operands]
                 return self.copy(op, operands)[op.results.index(value)]
-
-    def _wide(self, index: SSAValue) -> SSAValue:
-        return index if index.type.bitwidth == 64 else self.write.to_i64(index)  # pyright: ignore
 
     def copy(self, op: Operation, operands: Sequence[SSAValue]) -> Sequence[SSAValue]:
         """The operation on these operands, over vector lanes where any of them is one."""
@@ -202,6 +199,13 @@ class Evaluator:
             return value
         return self.write.value(vector.BroadcastOp(value, VectorType(value.type, [self.memory.width])))
 
+    def is_vector(self, axes: Axes) -> bool:
+        """Whether a value with these axes differs from lane to lane: along the vector axis, or where it is taken
+        from positions that do."""
+        return self.memory.is_vector(tuple(axes)) or any(
+            isinstance(position.type, VectorType) for position in self.positions(tuple(axes)).values()
+        )
+
     def widened(self, value: SSAValue, axes: Sequence[str] | Axes) -> SSAValue:
         """A value as something with these axes holds it: broadcast where that is a vector."""
         return self.broadcast(value) if self.memory.is_vector(tuple(axes)) else value
@@ -213,6 +217,8 @@ class Evaluator:
         positions = self.positions(source.axes)
         if self.time not in source.axes:
             return self.memory.load(source, positions)
+        if isinstance(self.write.scope, Rebinding) and self.write.scope.one_step:
+            return self.memory.load(source, {**positions, self.time: self.tile.steps.positions[k]})
         memo = self.write.scope.memo
         if ("steps", index) not in memo:
             memo["steps", index] = self.memory.load_steps(source, positions, self.time, self.tile.steps)

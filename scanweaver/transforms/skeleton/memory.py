@@ -6,7 +6,7 @@ vector of `width` neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -110,35 +110,52 @@ class Memory:
     # --- one position -----------------------------------------------------------------------------------------
 
     def load(self, tensor: Tensor, positions: Mapping[str, SSAValue]) -> SSAValue:
+        if any(isinstance(position.type, VectorType) for position in positions.values()):
+            return self.gather(tensor.element, lambda lane: self._lane_address(tensor, positions, lane))
         address = self.address(tensor, positions)
         if not self.is_vector(tensor.axes):
             return self._load(address, tensor.element, 1)
         if tensor.strides[self.axis or ""] == 1:
             return self._load(address, tensor.element, self.width)
-        return self._gather(tensor, [self._load(at, tensor.element, 1) for at in self._neighbours(tensor, address)])
+        return self.gather(tensor.element, lambda lane: self._neighbour(tensor, address, lane))
 
     def store(self, tensor: Tensor, positions: Mapping[str, SSAValue], value: SSAValue) -> None:
         address = self.address(tensor, positions)
-        if not self.is_vector(tensor.axes):
+        if not self.is_vector(tensor.axes) or tensor.strides[self.axis or ""] == 1:
             self._store(address, value)
-        elif tensor.strides[self.axis or ""] == 1:
-            self._store(address, value)
-        else:
-            for i, at in enumerate(self._neighbours(tensor, address)):
-                self._store(at, self.write.value(vector.ExtractOp(value, [i], tensor.element)))
+            return
+        for lane in range(self.width):
+            self._store(self._neighbour(tensor, address, lane), self.lane(value, lane))
 
-    def _neighbours(self, tensor: Tensor, address: SSAValue) -> list[SSAValue]:
-        """Addresses of the elements that a vector gathers or scatters."""
+    def _neighbour(self, tensor: Tensor, address: SSAValue, lane: int) -> SSAValue:
+        """The address of a lane's element, from that of the first lane's."""
         stride = tensor.strides[self.axis or ""]
-        assert isinstance(stride, SSAValue)
-        offsets = [self.write.mul(self.write.constant(i), stride) for i in range(self.width)]
-        return [self.advanced(address, offset, tensor.element) for offset in offsets]
+        if lane == 0:
+            return address
+        offset = self.write.constant(lane)
+        return self.advanced(address, offset if stride == 1 else self.write.mul(offset, stride), tensor.element)
 
-    def _gather(self, tensor: Tensor, scalars: Sequence[SSAValue]) -> SSAValue:
-        type = VectorType(tensor.element, [self.width])
-        result = self.write.value(vector.BroadcastOp(scalars[0], type))
-        for i, scalar in enumerate(scalars[1:], 1):
-            result = self.write.value(vector.InsertOp(scalar, result, [i]))
+    def _lane_address(self, tensor: Tensor, positions: Mapping[str, SSAValue], lane: int) -> SSAValue:
+        """The address of a lane's element where lanes have positions of their own."""
+        first = self.address(tensor, {axis: self.lane(position, lane) for axis, position in positions.items()})
+        return self._neighbour(tensor, first, lane) if self.is_vector(tensor.axes) else first
+
+    def lane(self, value: SSAValue, lane: int) -> SSAValue:
+        """One lane of a vector; a scalar is the same in all."""
+        if not isinstance(value.type, VectorType):
+            return value
+        return self.write.value(vector.ExtractOp(value, [lane], scalar_type(value.type)))
+
+    def gather(self, element: Attribute, address: Callable[[int], SSAValue]) -> SSAValue:
+        """A vector of elements that each lane has an address of."""
+        result: SSAValue | None = None
+        for lane in range(self.width):
+            scalar = self._load(address(lane), element, 1)
+            if result is None:
+                result = self.write.value(vector.BroadcastOp(scalar, VectorType(element, [self.width])))
+            else:
+                result = self.write.value(vector.InsertOp(scalar, result, [lane]))
+        assert result is not None
         return result
 
     # --- K steps of time --------------------------------------------------------------------------------------
@@ -149,7 +166,9 @@ class Memory:
         contiguous = tensor.strides[time] == 1 and steps.whole
         if contiguous and self.is_vector(tensor.axes) and count == self.width:
             first = self.address(tensor, {**positions, time: steps.first})
-            rows = [self._load(at, tensor.element, count) for at in self._neighbours(tensor, first)]
+            rows = [
+                self._load(self._neighbour(tensor, first, lane), tensor.element, count) for lane in range(self.width)
+            ]
             return steps.ordered(self._transposed(rows))
         run = self._run(tensor, count) if contiguous and self.width == 1 else 1
         if run == 1:
@@ -174,8 +193,8 @@ class Memory:
         contiguous = tensor.strides[time] == 1 and steps.whole
         if contiguous and self.is_vector(tensor.axes) and count == self.width:
             first = self.address(tensor, {**positions, time: steps.first})
-            for at, row in zip(self._neighbours(tensor, first), self._transposed(steps.ordered(values)), strict=True):
-                self._store(at, row)
+            for lane, row in enumerate(self._transposed(steps.ordered(values))):
+                self._store(self._neighbour(tensor, first, lane), row)
             return
         run = self._run(tensor, count) if contiguous and self.width == 1 else 1
         if run == 1:

@@ -28,8 +28,8 @@ class Reduction:
         self.kind = op.kind.data
         self.steps = steps
         self.type = op.value.type
-        self.is_vector = evaluator.memory.is_vector(tuple(evaluator.axes[op.value]))
         self.folds_vector = evaluator.memory.is_vector(op.axis_names)
+        self.is_vector = self.folds_vector or evaluator.is_vector(evaluator.axes[op.result])
 
     @property
     def carried(self) -> int:

@@ -6,7 +6,7 @@ not depend on what the loop binds is thereby written outside of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, I
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from scanweaver.dialects.arith import CmpiOp, SelectOp
+from scanweaver.dialects.arith import CmpiOp, ExtUIOp, IndexCastOp, SelectOp, like, split_type
 
 OpT = TypeVar("OpT", bound=Operation)
 
@@ -44,7 +44,12 @@ class Scope:
 
 
 class Rebinding(Scope):
-    """A scope without a block of its own: it only gives an axis another position (rename, take)."""
+    """A scope without a block of its own: it only gives an axis another position (rename, take).
+
+    `one_step`: that position is one step's; at the next step it is another.
+    """
+
+    one_step: bool = False
 
     @property
     def point(self) -> InsertPoint:
@@ -69,7 +74,7 @@ class Writer:
         return self.insert(op).results[0]
 
     @contextmanager
-    def at(self, scope: Scope) -> Iterator[None]:
+    def at(self, scope: Scope) -> Generator[None]:
         saved, self.scope = self.scope, scope
         try:
             yield
@@ -77,8 +82,13 @@ class Writer:
             self.scope = saved
 
     @contextmanager
-    def rebinding(self, bound: dict[str, SSAValue]) -> Iterator[None]:
-        with self.at(Rebinding(self.scope.block, self.scope, bound)):
+    def rebinding(self, bound: dict[str, SSAValue], one_step: bool = False) -> Generator[None]:
+        """Other positions for some axes; the same ones again find the values written under them."""
+        key = ("rebinding", *bound.items())
+        if key not in self.scope.memo:
+            self.scope.memo[key] = Rebinding(self.scope.block, self.scope, bound)
+            self.scope.memo[key].one_step = one_step
+        with self.at(self.scope.memo[key]):
             yield
 
     def at_entry(self, op: Operation) -> SSAValue:
@@ -182,16 +192,18 @@ class Writer:
         return self.value(SelectOp(condition, a, b))
 
     def to_index(self, value: SSAValue) -> SSAValue:
-        return self.value(arith.IndexCastOp(value, IndexType()))
+        return self.value(IndexCastOp(value, IndexType()))
 
     def to_i32(self, value: SSAValue) -> SSAValue:
         return self.value(arith.TruncIOp(value, i32))
 
     def to_i64(self, value: SSAValue) -> SSAValue:
-        """An index or i32 (not negative) as i64."""
-        if isinstance(value.type, IndexType):
-            return self.value(arith.IndexCastOp(value, i64))
-        return self.value(arith.ExtUIOp(value, i64))
+        """An index or integer (not negative), or a vector of them, as i64."""
+        element, type = split_type(value.type)[0], like(value.type, i64)
+        if element == i64:
+            return value
+        kind = IndexCastOp if isinstance(element, IndexType) else ExtUIOp
+        return self.value(kind.create(operands=[value], result_types=[type]))
 
 
 def _without_results(body: Callable[[], None]) -> Callable[[], Sequence[SSAValue]]:
