@@ -211,7 +211,7 @@ def test_resets_are_flags_and_not_zeros(step: Callable[..., Any], flagged: bool)
     generic = scan(traced("h[]; r[t], s[t], x[t]", step, r="i1", s="i1"))
     assert found(generic) == [("affine", "h")]
     types = [str(type) for type in generic.component_ops[0].element_types]
-    assert types == (["f32", "f32", "i1"] if flagged else ["f32", "f32"])
+    assert types == ["f32", "f32", "f32", *(["i1"] if flagged else [])]
 
 
 # --- refused ------------------------------------------------------------------------------------------------------

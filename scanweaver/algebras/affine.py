@@ -14,35 +14,19 @@ NaN or an infinity does not cross a reset:  apply(p absent, q; h) = q.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 
-from xdsl.builder import Builder
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, i1
-from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.dialects.builtin import AnyFloat
+from xdsl.ir import Attribute, Operation, SSAValue
 
-from scanweaver.algebras.component import Component, Draft, Lift, Proof, Refused
+from scanweaver.algebras.affine_elements import element_proof
+from scanweaver.algebras.affine_forms import Arithmetic, Form, Term
+from scanweaver.algebras.component import Component, Lift, Proof, Refused
 from scanweaver.dialects import recurrence
 
 NAME = "affine"
 MAX_STATES = 4
-
-
-@dataclass(frozen=True)
-class Term:
-    """A coefficient: its value (None: one) and the flag that says it is absent (None: never)."""
-
-    value: SSAValue | None
-    absent: SSAValue | None = None
-
-
-@dataclass(frozen=True)
-class Form:
-    """Σ terms[j]·h_j + offset (None: nothing added)."""
-
-    terms: dict[int, Term]
-    offset: SSAValue | None
 
 
 def prove(component: Component) -> Proof:
@@ -56,7 +40,7 @@ def prove(component: Component) -> Proof:
         )
     forms = _Interpreter(component)
     rows = [forms.of(value) for value in component.new]
-    return _Matrix(component, forms.lift, rows).proof()
+    return element_proof(component, forms.lift, rows)
 
 
 class _Interpreter:
@@ -65,7 +49,7 @@ class _Interpreter:
     def __init__(self, component: Component):
         self.component = component
         self.lift = Lift(component)
-        self.ops = _Arithmetic(self.lift.builder)
+        self.ops = Arithmetic(self.lift.builder)
         self._forms: dict[SSAValue, Form] = {
             value: Form({j: Term(None)}, None) for j, value in enumerate(component.old)
         }
@@ -150,159 +134,3 @@ class _Interpreter:
             return Form(terms, None)
         offset = ops.selected(condition, a.offset or ops.constant(0.0, type), b.offset or ops.constant(0.0, type))
         return Form(terms, offset)
-
-
-class _Arithmetic:
-    """The few operations that forms are computed with, at a builder."""
-
-    def __init__(self, builder: Builder):
-        self.builder = builder
-        self.type: Attribute = i1
-
-    def _insert(self, op: Operation) -> SSAValue:
-        return self.builder.insert(op).results[0]
-
-    def constant(self, value: float, type: Attribute) -> SSAValue:
-        assert isinstance(type, AnyFloat)
-        return self._insert(arith.ConstantOp(FloatAttr(value, type)))
-
-    def flag(self, value: bool) -> SSAValue:
-        return self._insert(arith.ConstantOp(IntegerAttr(int(value), i1)))
-
-    def added(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        return self._insert(arith.AddfOp(a, b))
-
-    def negated(self, value: SSAValue | None) -> SSAValue:
-        return self.constant(-1.0, self.type) if value is None else self._insert(arith.NegfOp(value))
-
-    def multiplied(self, value: SSAValue | None, factor: SSAValue) -> SSAValue:
-        return factor if value is None else self._insert(arith.MulfOp(value, factor))
-
-    def divided(self, value: SSAValue | None, divisor: SSAValue) -> SSAValue:
-        return self._insert(arith.DivfOp(value or self.constant(1.0, divisor.type), divisor))
-
-    def fma(self, a: SSAValue, b: SSAValue, c: SSAValue) -> SSAValue:
-        return self._insert(math.FmaOp(a, b, c))
-
-    def selected(self, condition: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
-        return a if a is b else self._insert(arith.SelectOp(condition, a, b))
-
-    def either(self, a: SSAValue, b: SSAValue | None) -> SSAValue:
-        return a if b is None else self._insert(arith.OrIOp(a, b))
-
-    def both(self, a: SSAValue | None, b: SSAValue | None) -> SSAValue | None:
-        return None if a is None or b is None else self._insert(arith.AndIOp(a, b))
-
-    def inverted(self, a: SSAValue) -> SSAValue:
-        return self._insert(arith.XOrIOp(a, self.flag(True)))
-
-    def unless(self, absent: SSAValue | None, value: SSAValue) -> SSAValue:
-        """The value, or zero where it is absent."""
-        return value if absent is None else self.selected(absent, self.constant(0.0, value.type), value)
-
-    def value(self, term: Term, type: Attribute) -> SSAValue:
-        return term.value or self.constant(1.0, type)
-
-    def sum_of_terms(self, a: Term, b: Term, type: Attribute) -> Term:
-        present = [self.unless(term.absent, self.value(term, type)) for term in (a, b)]
-        return Term(self.added(*present), self.both(a.absent, b.absent))
-
-    def selected_term(self, condition: SSAValue, a: Term, b: Term, type: Attribute) -> Term:
-        absent = None
-        if a.absent is not None or b.absent is not None:
-            absent = self.selected(condition, a.absent or self.flag(False), b.absent or self.flag(False))
-        if a.value is None and b.value is None:
-            return Term(None, absent)
-        return Term(self.selected(condition, self.value(a, type), self.value(b, type)), absent)
-
-
-class _Matrix:
-    """The element of a component, from its rows: coefficients row by row, then offsets, then flags if any row has."""
-
-    def __init__(self, component: Component, lift: Lift, rows: list[Form]):
-        self.lift = lift
-        self.rows = rows
-        self.size = len(rows)
-        self.type = component.old[0].type
-        self.flagged = any(term.absent is not None for row in rows for term in row.terms.values())
-
-    def proof(self) -> Proof:
-        return Proof(self._lift(), self._combine(), self._apply())
-
-    def _lift(self) -> Region:
-        ops, size = _Arithmetic(self.lift.builder), self.size
-        terms = [row.terms.get(j) for row in self.rows for j in range(size)]
-        values = [ops.constant(0.0, self.type) if term is None else ops.value(term, self.type) for term in terms]
-        values += [row.offset or ops.constant(0.0, self.type) for row in self.rows]
-        if self.flagged:
-            values += [ops.flag(True) if t is None else t.absent or ops.flag(False) for t in terms]
-        return self.lift.finish(values)
-
-    @property
-    def _types(self) -> list[Attribute]:
-        size = self.size
-        return [self.type] * (size * size + size) + ([i1] * (size * size) if self.flagged else [])
-
-    def _parts(self, values: tuple[SSAValue, ...]) -> tuple[list[SSAValue], list[SSAValue], list[SSAValue | None]]:
-        """Coefficients, offsets, flags (None each where the element carries none)."""
-        square = self.size * self.size
-        flags: list[SSAValue | None] = list(values[square + self.size :]) or [None] * square
-        return list(values[:square]), list(values[square : square + self.size]), flags
-
-    def _combine(self) -> Region:
-        types, size = self._types, self.size
-        draft = Draft(types + types)
-        ops = _Arithmetic(draft.builder)
-        a, b, absent_a = self._parts(draft.args[: len(types)])
-        c, d, absent_c = self._parts(draft.args[len(types) :])
-        product: list[SSAValue] = []
-        flags: list[SSAValue] = []
-        for i in range(size):
-            for k in range(size):
-                total: SSAValue | None = None
-                absent: SSAValue | None = None
-                for j in range(size):
-                    left, right = i * size + j, j * size + k
-                    gone = self._gone(ops, absent_c[left], absent_a[right])
-                    if size == 1 or gone is None:  # a lone coefficient is not read where its flag stands
-                        total = (
-                            ops.multiplied(c[left], a[right]) if total is None else ops.fma(c[left], a[right], total)
-                        )
-                    else:
-                        part = ops.unless(gone, ops.multiplied(c[left], a[right]))
-                        total = part if total is None else ops.added(total, part)
-                    absent = gone if j == 0 else ops.both(absent, gone)
-                assert total is not None
-                product.append(total)
-                if absent is not None:
-                    flags.append(absent)
-        offsets = [self._row(ops, c, absent_c, b, d[i], i) for i in range(size)]
-        return draft.finish(product + offsets + flags)
-
-    def _apply(self) -> Region:
-        draft = Draft([*self._types, *[self.type] * self.size])
-        ops = _Arithmetic(draft.builder)
-        a, b, absent = self._parts(draft.args[: len(self._types)])
-        states = list(draft.args[len(self._types) :])
-        return draft.finish([self._row(ops, a, absent, states, b[i], i) for i in range(self.size)])
-
-    def _gone(self, ops: _Arithmetic, a: SSAValue | None, b: SSAValue | None) -> SSAValue | None:
-        return None if a is None or b is None else ops.either(a, b)
-
-    def _row(
-        self,
-        ops: _Arithmetic,
-        matrix: list[SSAValue],
-        absent: list[SSAValue | None],
-        vector: Sequence[SSAValue],
-        offset: SSAValue,
-        i: int,
-    ) -> SSAValue:
-        """Row i of matrix·vector + offset; an absent coefficient adds nothing."""
-        total = offset
-        for j, value in enumerate(vector):
-            at = i * self.size + j
-            flag = absent[at]
-            added = ops.fma(matrix[at], value, total)
-            total = added if flag is None else ops.selected(flag, total, added)
-        return total
