@@ -1,4 +1,4 @@
-"""The laws of every algebra, held on random elements: exactly, because small integers are exact in float64.
+"""The laws of every algebra, held on random elements: exactly, because small integers are exact in floats.
 
 Elements are lifted from random inputs by what the proof wrote, so they are elements that a kernel may meet.
 """
@@ -6,7 +6,7 @@ Elements are lifted from random inputs by what the proof wrote, so they are elem
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -28,7 +28,7 @@ from scanweaver.interpreters.lanes import Lanes
 from scanweaver.transforms.convert_recurrence_to_scan import ConvertRecurrenceToScanPass
 
 SAMPLES = 4000
-DTYPES = {"f64": np.float64, "i64": np.int64, "i32": np.int32, "i1": np.bool_}
+DTYPES = {"f32": np.float32, "f64": np.float64, "i64": np.int64, "i32": np.int32, "i1": np.bool_}
 
 Values = tuple[np.ndarray, ...]
 
@@ -41,6 +41,15 @@ class Example:
     step: Callable[..., Any]
     dtypes: dict[str, str]
     forgets: str = ""
+    real: str = "f64"
+    """The type of the inputs that `dtypes` does not name."""
+
+    @property
+    def inputs(self) -> tuple[Given, ...]:
+        return tuple(
+            Given(array.name, array.axes, self.dtypes.get(array.name, self.real))
+            for array in parse_signature(self.text).inputs
+        )
 
 
 def example(text: str, step: Callable[..., Any], forgets: str = "", **dtypes: str) -> Example:
@@ -99,7 +108,12 @@ EXAMPLES = {
     ],
 }
 
-CASES = [pytest.param(name, item, id=f"{name}-{i}") for name, items in EXAMPLES.items() for i, item in enumerate(items)]
+CASES = [
+    pytest.param(name, replace(item, real=real), id=f"{name}-{i}-{real}")
+    for name, items in EXAMPLES.items()
+    for i, item in enumerate(items)
+    for real in ("f64", "f32")
+]
 
 
 @dataclass(frozen=True)
@@ -135,9 +149,8 @@ class Algebra:
 
 
 @cache
-def _proved(text: str, step: Callable[..., Any], dtypes: tuple[tuple[str, str], ...]) -> Algebra:
+def _proved(text: str, step: Callable[..., Any], given: tuple[Given, ...]) -> Algebra:
     signature = parse_signature(text)
-    given = tuple(Given(a.name, a.axes, dict(dtypes).get(a.name, "f64")) for a in signature.inputs)
     module = trace_step(step, signature, Specialization(given, (None,) * len(signature.states)))
     ConvertRecurrenceToScanPass("require").apply(Context(), module)
     module.verify()
@@ -147,7 +160,7 @@ def _proved(text: str, step: Callable[..., Any], dtypes: tuple[tuple[str, str], 
 
 
 def proved(case: Example) -> Algebra:
-    return _proved(case.text, case.step, tuple(case.dtypes.items()))
+    return _proved(case.text, case.step, case.inputs)
 
 
 def small(rng: np.random.Generator, dtype: str) -> np.ndarray:
@@ -155,16 +168,19 @@ def small(rng: np.random.Generator, dtype: str) -> np.ndarray:
     if dtype == "i1":
         return rng.random(SAMPLES) < 0.4
     values = rng.integers(-4, 5, SAMPLES).astype(DTYPES[dtype])
-    return np.where(rng.random(SAMPLES) < 0.05, -0.0, values) if dtype == "f64" else values
+    return np.where(rng.random(SAMPLES) < 0.05, values.dtype.type(-0.0), values) if values.dtype.kind == "f" else values
 
 
 def inputs_of(case: Example, rng: np.random.Generator) -> Values:
-    names = [array.name for array in parse_signature(case.text).inputs]
-    return tuple(small(rng, case.dtypes.get(name, "f64")) for name in names)
+    return tuple(small(rng, given.dtype) for given in case.inputs)
 
 
 def states_of(algebra: Algebra, rng: np.random.Generator) -> Values:
     return tuple(small(rng, str(type)) for type in algebra.generic.state_types)
+
+
+def poisoned_at(where: np.ndarray, value: np.ndarray, poison: float) -> np.ndarray:
+    return np.where(where, value.dtype.type(poison), value) if value.dtype.kind == "f" else value
 
 
 def assert_same(got: Values, expected: Values) -> None:
@@ -219,14 +235,13 @@ def test_combine_is_associative(name: str, case: Example) -> None:
 def test_nothing_crosses_a_reset(name: str, case: Example, poison: float) -> None:
     """Where one of two steps resets all states, no value before it is told from another, be it NaN or infinite."""
     algebra, rng = proved(case), np.random.default_rng(4)
-    names = [array.name for array in parse_signature(case.text).inputs]
-    at = names.index(case.forgets)
+    at = [given.name for given in case.inputs].index(case.forgets)
     inputs = inputs_of(case, rng)
     resetting = tuple(np.ones(SAMPLES, np.bool_) if i == at else value for i, value in enumerate(inputs))
     reset, after = algebra.lift(resetting), algebra.lift(inputs_of(case, rng))
-    before = tuple(np.where(rng.random(SAMPLES) < 0.5, poison, v) if v.dtype != np.bool_ else v for v in inputs)
+    before = tuple(poisoned_at(rng.random(SAMPLES) < 0.5, value, poison) for value in inputs)
     states = states_of(algebra, rng)
-    poisoned = tuple(np.full(SAMPLES, poison) for _ in states)
+    poisoned = tuple(np.full_like(value, poison) for value in states)
     expected = algebra.apply(after, algebra.apply(reset, states))
     assert all(np.isfinite(value).all() for value in expected)
     early = algebra.lift(before)
@@ -240,7 +255,7 @@ def test_nothing_crosses_a_reset(name: str, case: Example, poison: float) -> Non
 
 # --- affine: what stands behind a flag ----------------------------------------------------------------------------
 
-FLAGGED = [case.values[1] for case in CASES if case.values[0] == "affine" and "r" in case.values[1].dtypes]
+FLAGGED = [case for case in EXAMPLES["affine"] if "r" in case.dtypes]
 
 
 @pytest.mark.parametrize("case", FLAGGED, ids=lambda case: case.text)
@@ -253,7 +268,7 @@ def test_an_absent_coefficient_is_not_read(case: Example, poison: float) -> None
     def poisoned(element: Values) -> Values:
         flags = element[square + size :]
         assert len(flags) == square
-        values = [np.where(flag, poison, value) for value, flag in zip(element[:square], flags, strict=True)]
+        values = [poisoned_at(flag, value, poison) for value, flag in zip(element[:square], flags, strict=True)]
         return (*values, *element[square:])
 
     elements = [algebra.lift(inputs_of(case, rng)) for _ in range(3)]
@@ -270,7 +285,7 @@ def test_a_nan_goes_where_the_step_takes_it(case: Example) -> None:
     """Whatever state is NaN: one that a new state does not read leaves it alone."""
     algebra, rng = proved(case), np.random.default_rng(7)
     inputs = inputs_of(case, rng)
-    states = tuple(np.where(rng.random(SAMPLES) < 0.4, np.nan, value) for value in states_of(algebra, rng))
+    states = tuple(poisoned_at(rng.random(SAMPLES) < 0.4, value, np.nan) for value in states_of(algebra, rng))
     assert_same(algebra.apply(algebra.lift(inputs), states), algebra.step(states, inputs))
 
 
