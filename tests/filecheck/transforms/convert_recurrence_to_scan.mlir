@@ -14,15 +14,21 @@
 // CHECK-NEXT:    components {
 // CHECK-NEXT:      scan.component "affine" [0] lift {
 // CHECK-NEXT:      ^bb0(%u_1: f32, %C_1: f32, %decay_1: f32):
-// CHECK-NEXT:        scan.yield %decay_1, %u_1 : f32, f32
+// CHECK-NEXT:        %[[ZERO:.*]] = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:        scan.yield %decay_1, %[[ZERO]], %u_1 : f32, f32, f32
 // CHECK-NEXT:      } combine {
-// CHECK-NEXT:      ^bb0(%[[A:.*]]: f32, %[[B:.*]]: f32, %[[C:.*]]: f32, %[[D:.*]]: f32):
+// CHECK-NEXT:      ^bb0(%[[A:.*]]: f32, %[[E:.*]]: f32, %[[B:.*]]: f32, %[[C:.*]]: f32, %[[F:.*]]: f32, %[[D:.*]]: f32):
 // CHECK-NEXT:        %[[CA:.*]] = arith.mulf %[[C]], %[[A]] : f32
+// CHECK-NEXT:        %[[NEG:.*]] = arith.negf %[[CA]] : f32
+// CHECK-NEXT:        %[[LOST:.*]] = math.fma %[[C]], %[[A]], %[[NEG]] : f32
+// CHECK-NEXT:        %[[FA:.*]] = math.fma %[[F]], %[[A]], %[[LOST]] : f32
+// CHECK-NEXT:        %[[ERROR:.*]] = math.fma %[[C]], %[[E]], %[[FA]] : f32
 // CHECK-NEXT:        %[[CBD:.*]] = math.fma %[[C]], %[[B]], %[[D]] : f32
-// CHECK-NEXT:        scan.yield %[[CA]], %[[CBD]] : f32, f32
+// CHECK-NEXT:        scan.yield %[[CA]], %[[ERROR]], %[[CBD]] : f32, f32, f32
 // CHECK-NEXT:      } apply {
-// CHECK-NEXT:      ^bb0(%[[P:.*]]: f32, %[[Q:.*]]: f32, %[[H:.*]]: f32):
-// CHECK-NEXT:        %[[NEW:.*]] = math.fma %[[P]], %[[H]], %[[Q]] : f32
+// CHECK-NEXT:      ^bb0(%[[P:.*]]: f32, %[[R:.*]]: f32, %[[Q:.*]]: f32, %[[H:.*]]: f32):
+// CHECK:             %[[LOW:.*]] = math.fma %{{.*}}, %[[H]], %[[Q]] : f32
+// CHECK-NEXT:        %[[NEW:.*]] = math.fma %[[P]], %[[H]], %[[LOW]] : f32
 // CHECK-NEXT:        scan.yield %[[NEW]] : f32
 // CHECK-NEXT:      }
 // CHECK-NEXT:    }
@@ -61,14 +67,13 @@ func.func @affine(%dts: tensor<?x?x?xf32>, %us: tensor<?x?x?xf32>, %As: tensor<?
 
 // CHECK-LABEL: func.func @reset
 // CHECK:         scan.component "affine" [0] lift {
-// CHECK:           scan.yield %{{.*}}, %{{.*}}, %{{.*}} : f32, f32, i1
+// CHECK:           scan.yield %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : f32, f32, f32, i1
 // CHECK:         combine {
-// CHECK-NEXT:    ^bb0(%{{.*}}: f32, %{{.*}}: f32, %[[EARLY:.*]]: i1, %{{.*}}: f32, %[[Q:.*]]: f32, %[[LATE:.*]]: i1):
-// CHECK-NEXT:      %[[ANY:.*]] = arith.ori %[[LATE]], %[[EARLY]] : i1
-// CHECK-NEXT:      arith.mulf
-// CHECK-NEXT:      %[[SUM:.*]] = math.fma
+// CHECK-NEXT:    ^bb0(%{{.*}}: f32, %{{.*}}: f32, %[[B:.*]]: f32, %[[EARLY:.*]]: i1, %[[C:.*]]: f32, %{{.*}}: f32, %[[Q:.*]]: f32, %[[LATE:.*]]: i1):
+// CHECK:           %[[SUM:.*]] = math.fma %[[C]], %[[B]], %[[Q]] : f32
 // CHECK-NEXT:      %[[NEW:.*]] = arith.select %[[LATE]], %[[Q]], %[[SUM]] : f32
-// CHECK-NEXT:      scan.yield %{{.*}}, %[[NEW]], %[[ANY]] : f32, f32, i1
+// CHECK-NEXT:      %[[ANY:.*]] = arith.ori %[[LATE]], %[[EARLY]] : i1
+// CHECK-NEXT:      scan.yield %{{.*}}, %{{.*}}, %[[NEW]], %[[ANY]] : f32, f32, f32, i1
 // CHECK-NEXT:    } apply {
 // CHECK:           arith.select
 func.func @reset(%opens: tensor<?xi1>, %xs: tensor<?x?xf32>) -> tensor<?x?xf32> {
