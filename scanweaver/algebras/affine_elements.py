@@ -27,7 +27,7 @@ class Compensated:
     Products of coefficients just below one round in one direction: (1 - i·u)(1 - j·u) lies i·j·u² above a float, so
     that each of them is low by that much, and a long memory adds it up: to 4e-5 of the state, ten times the error of
     the walk in time order, at 1 - a = 5e-5. With the error beside it, the fold is closer than the walk. `c·a - p` is
-    exact by one fma (Dekker, Numer. Math. 18, 1971); it is NaN where p overflows, and then left out.
+    exact by one fma (Dekker, Numer. Math. 18, 1971); it is not finite where p overflows, and then left out.
     """
 
     def __init__(self, component: Component, lift: Lift, row: Form):
@@ -67,7 +67,7 @@ class Compensated:
         draft = Draft([*self._types, self.type])
         ops = Arithmetic(draft.builder)
         a, e, b, *absent, state = draft.args
-        after = ops.fma(a, state, ops.fma(ops.unless_nan(e), state, b))
+        after = ops.fma(a, state, ops.fma(ops.if_finite(e), state, b))
         return draft.finish([ops.selected(absent[0], b, after) if absent else after])
 
 

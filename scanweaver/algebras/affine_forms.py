@@ -92,7 +92,8 @@ class Arithmetic:
     def subtracted(self, a: SSAValue, b: SSAValue) -> SSAValue:
         return self._insert(arith.SubfOp(a, b))
 
-    def unless_nan(self, value: SSAValue) -> SSAValue:
-        """The value, or zero where it is NaN."""
-        is_nan = self._insert(arith.CmpfOp(value, value, "uno"))
+    def if_finite(self, value: SSAValue) -> SSAValue:
+        """The value, or zero where it is NaN or infinite."""
+        nothing = self.subtracted(value, value)
+        is_nan = self._insert(arith.CmpfOp(nothing, nothing, "uno"))
         return self.selected(is_nan, self.constant(0.0, value.type), value)
