@@ -96,8 +96,8 @@ func.func @reverse(%xs: tensor<?x?xf32>) -> tensor<?x?xf32> {
 // CHECK-LABEL: gpu.func @strided
 // CHECK-SAME:    %stride_0_b: i64, %stride_0_d: i64, %stride_0_t: i64, %stride_1_b: i64, %stride_1_t: i64
 // CHECK-NOT:     vector
-// CHECK:         %[[AT:.*]] = arith.muli %{{.*}}, %stride_0_t : i64
-// CHECK-NEXT:    llvm.getelementptr %{{.*}}[%[[AT]]] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, f32
+// CHECK:         arith.muli %{{.*}}, %stride_0_t : i64
+// CHECK:         llvm.load {{.*}} {alignment = 4 : i64} : !llvm.ptr<1> -> f32
 // CHECK-NOT:     vector
 // CHECK:       gpu.return
 func.func @strided(%xs: tensor<?x?x?xf32>) -> tensor<?x?x?xf32> {
