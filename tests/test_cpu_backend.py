@@ -149,7 +149,9 @@ class Case:
 
     def inputs(self, sizes: Mapping[str, int], generator: torch.Generator) -> dict[str, Tensor]:
         return {
-            array.name: laid_out(self.values(array, [sizes[axis] for axis in array.axes], generator), array, self.layout)
+            array.name: laid_out(
+                self.values(array, [sizes[axis] for axis in array.axes], generator), array, self.layout
+            )
             for array in parse_signature(self.signature).inputs
         }
 
@@ -184,7 +186,7 @@ def affine(m: Any) -> Any:
 def selective(m: Any) -> Any:
     def step(h: Any, u: Any, dt: Any, A: Any, B: Any, C: Any, D: Any, z: Any) -> Any:
         dt = m.softplus(dt)
-        h = m.exp(dt * A) * h + dt * B * u
+        h = m.exp(dt * -m.exp(A)) * h + dt * B * u
         y = m.sum(C * h, "n") + D * u
         return h, y * z * m.sigmoid(z)
 
@@ -366,7 +368,9 @@ def test_matches_the_step_in_pytorch(name: str) -> None:
 def compare(name: str, got: Tensor, want: Tensor, tolerance: float) -> None:
     assert got.shape == want.shape, f"{name}: {tuple(got.shape)}, expected {tuple(want.shape)}"
     if not got.is_floating_point():
-        assert torch.equal(got.long(), want.long()), f"{name}: {(got.long() != want.long()).sum()} of {got.numel()} differ"
+        assert torch.equal(got.long(), want.long()), (
+            f"{name}: {(got.long() != want.long()).sum()} of {got.numel()} differ"
+        )
         return
     error = (got.double() - want).norm() / want.norm().clamp(min=1e-30)
     assert error <= tolerance, f"{name}: error {error:.3g} in norm, granted {tolerance:.3g}"

@@ -11,6 +11,7 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriteWalker
 
+from scanweaver.transforms.functions import Functions
 from scanweaver.transforms.math_expansions.emitter import ExpandMath, Expansion
 from scanweaver.transforms.math_expansions.exponential import exp, exp2, expm1
 from scanweaver.transforms.math_expansions.hyperbolic import tanh
@@ -31,7 +32,8 @@ _EXPANSIONS: dict[type[Operation], Expansion] = {
 class LowerMathForCpuPass(ModulePass):
     """
     rewrite: math.{exp, exp2, expm1, log, log2, log1p, tanh} on f32, f64 or vectors of them
-             -> arith, math.{fma, absf, copysign} and bit operations, within the bounds in docs/numerics.md
+             -> func.call of a private function: arith, math.{fma, absf, copysign} and bit operations, within the
+                bounds in docs/numerics.md
 
     Left alone: what is one instruction (sqrt, absf, floor, …) and what is rare (sin, cos, erf, powf: a call to libm a
     lane). Run it before `convert-math-to-llvm`, whose log1p is log(1 + x).
@@ -41,4 +43,5 @@ class LowerMathForCpuPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         table = {(kind, bits): how for kind, how in _EXPANSIONS.items() for bits in (32, 64)}
-        PatternRewriteWalker(ExpandMath(table, vectors=True)).rewrite_module(op)
+        pattern = ExpandMath(table, vectors=True, functions=Functions(op))
+        PatternRewriteWalker(pattern, apply_recursively=False).rewrite_module(op)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import arith, builtin, func, llvm
+from xdsl.dialects import builtin, func, llvm
 from xdsl.dialects.builtin import FunctionType
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -14,36 +14,45 @@ from xdsl.passes import ModulePass
 from scanweaver.dialects import scan
 from scanweaver.dialects.iteration import IteratorKind
 from scanweaver.gpu_exec.abi import RECIPE, Kernel, Param, Recipe
+from scanweaver.transforms.functions import Functions
 from scanweaver.transforms.skeleton import kernel as kernels
 from scanweaver.transforms.skeleton.carry import Carry, slots
 from scanweaver.transforms.skeleton.evaluate import Evaluator, Tile
+from scanweaver.transforms.skeleton.lanes import LaneMoves
 from scanweaver.transforms.skeleton.memory import Memory, Steps, Tensor
 from scanweaver.transforms.skeleton.phases import reads_other_positions
-from scanweaver.transforms.skeleton.scopes import Writer
+from scanweaver.transforms.skeleton.scopes import LoopBody, Writer
 from scanweaver.transforms.skeleton.tile import TileWriter, start_states, store_last
 
 HOST = llvm.LLVMPointerType()
 
 
 class _RowsWriter:
-    """Writes the walk of one row, or of `width` neighbouring rows in the lanes of vectors."""
+    """Writes the walk of one row, or of `width` neighbouring rows in the lanes of vectors, in tiles of `steps`."""
 
     def __init__(
-        self, op: scan.GenericOp, write: Writer, arguments: kernels.KernelArguments, axis: str | None, width: int
+        self,
+        op: scan.GenericOp,
+        write: Writer,
+        functions: Functions,
+        arguments: kernels.KernelArguments,
+        axis: str | None,
+        width: int,
+        steps: int,
     ):
         self.op = op
         self.write = write
         self.arguments = arguments
         self.axis = axis if width > 1 else None
         self.width = width
-        self.steps = self._tile_steps()
+        self.memory = Memory(write, self.axis, width, LaneMoves(functions, width))
+        self.steps = steps
         self.carries = self._carries()
         self.next = self._carries() if reads_other_positions(op) else None
 
     def rows(self, rows: Mapping[str, SSAValue]) -> None:
         write, op, arguments = self.write, self.op, self.arguments
         with write.rebinding(dict(rows)):
-            memory = Memory(write, self.axis, self.width)
             tensors = {
                 n: arguments.tensor(write, n, rows) for n, o in enumerate(arguments.operands) if not o.array.is_scalar
             }
@@ -54,16 +63,12 @@ class _RowsWriter:
             def results(role: str) -> list[Tensor]:
                 return [tensors[n] for n, _ in arguments.of(role)]
 
-            evaluator = Evaluator(op, write, memory, given("input"), self.carries, None)
+            evaluator = Evaluator(op, write, self.memory, given("input"), self.carries, None)
             outputs, lasts = results("output"), results("last")
             tiles = TileWriter(evaluator, outputs, [self._stores(rows, t.axes) for t in outputs], self.next)
             start_states(evaluator, arguments.inits(op, write, tensors))
             self._walk(tiles)
             store_last(evaluator, lasts, [self._stores(rows, t.axes) for t in lasts])
-
-    def _tile_steps(self) -> int:
-        assert self.op.schedule is not None
-        return self.op.schedule.steps.data
 
     def _stores(self, rows: Mapping[str, SSAValue], axes: Sequence[str]) -> SSAValue | None:
         """Whether a row stores a tensor: of the rows that share an element, the first does."""
@@ -75,11 +80,10 @@ class _RowsWriter:
         return condition
 
     def _carries(self) -> list[Carry]:
-        memory = Memory(self.write, self.axis, self.width)
         carries: list[Carry] = []
         for state in self.op.states:
             sizes = {a: self.op.sizes[a] for a in self.op.axes_of_kind(IteratorKind.STATE) if a in state.axes}
-            element = memory.lanes(state.type, state.axes)
+            element = self.memory.lanes(state.type, state.axes)
             buffer = kernels.buffer(self.write, slots(sizes, self.axis, self.width), element)
             carries.append(Carry(buffer, element, sizes, vector_axis=self.axis, width=self.width))
         return carries
@@ -125,61 +129,85 @@ def lower_generic(op: scan.GenericOp, module: builtin.ModuleOp) -> None:
     for param, value in arguments.values.items():
         value.name_hint = str(param).replace(" ", "_")
 
-    write = Writer(entry)
-    width, axis = schedule.row_lanes.data, schedule.vector.data or None
-    order = schedule.order_axes
-    across_rows = axis is not None and op.kinds[axis] is IteratorKind.PARALLEL
-    _write_tasks(op, write, arguments, order, axis, width, across_rows)
-    write.insert(func.ReturnOp())
+    tasks = _TasksWriter(op, schedule, Writer(entry), Functions(module), arguments)
+    tasks.write_tasks()
 
     module.body.block.add_op(function)
-    tiled = axis if across_rows else None
-    kernel = Kernel(name, params, order, tiled, width if across_rows else 1)
+    tiled = tasks.axis if tasks.across_rows else None
+    kernel = Kernel(name, params, schedule.order_axes, tiled, schedule.row_lanes.data if tiled else 1)
     recipe = Recipe("cpu", tuple(operand.record for operand in operands), (kernel,))
     module.attributes[RECIPE] = recipe.to_attribute()
 
 
-def _write_tasks(
-    op: scan.GenericOp,
-    write: Writer,
-    arguments: kernels.KernelArguments,
-    order: tuple[str, ...],
-    axis: str | None,
-    width: int,
-    across_rows: bool,
-) -> None:
-    """A loop over the tasks of the range; a task is a row, or `width` neighbouring rows."""
-    one = write.constant(1)
-    sizes = {a: arguments.size(a) for a in (*order, *((axis,) if across_rows and axis else ()))}
-    wide = _RowsWriter(op, write, arguments, axis, width)
+class _TasksWriter:
+    """Writes the loop over a range of tasks; a task is a row, or as many neighbouring rows as a vector has lanes."""
 
-    def row_task(task: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        wide.rows(kernels.row_positions(write, task, order, sizes))
-        return ()
+    def __init__(
+        self,
+        op: scan.GenericOp,
+        schedule: scan.ScheduleAttr,
+        write: Writer,
+        functions: Functions,
+        arguments: kernels.KernelArguments,
+    ):
+        self.op = op
+        self.write = write
+        self.functions = functions
+        self.arguments = arguments
+        self.order = schedule.order_axes
+        self.axis = schedule.vector.data or None
+        self.width = schedule.row_lanes.data
+        self.steps = schedule.steps.data
+        self.across_rows = self.axis is not None and op.kinds[self.axis] is IteratorKind.PARALLEL
 
-    def tile_task(task: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
+    def write_tasks(self) -> None:
+        write = self.write
+        begin, end = (self.arguments.values[Param(kind)] for kind in ("begin", "end"))
+        body = self._neighbouring_rows() if self.across_rows else self._one_row()
+        write.loop(begin, end, write.constant(1), (), body)
+        write.insert(func.ReturnOp())
+
+    def _rows_writer(self, axis: str | None, width: int, steps: int) -> _RowsWriter:
+        return _RowsWriter(self.op, self.write, self.functions, self.arguments, axis, width, steps)
+
+    def _positions(self, row: SSAValue) -> dict[str, SSAValue]:
+        sizes = {axis: self.arguments.size(axis) for axis in self.order}
+        return kernels.row_positions(self.write, row, self.order, sizes)
+
+    def _one_row(self) -> LoopBody:
+        rows = self._rows_writer(self.axis, self.width, self.steps)
+
+        def task(number: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            rows.rows(self._positions(number))
+            return ()
+
+        return task
+
+    def _neighbouring_rows(self) -> LoopBody:
+        """Where the last rows of an axis do not fill a vector, it takes rows of the task before them as well: both
+        compute the same. An axis shorter than a vector is walked row by row."""
+        write, axis = self.write, self.axis
         assert axis is not None
-        lanes = write.constant(width)
-        tiles = write.div(write.add(sizes[axis], write.constant(width - 1)), lanes)
-        rows = kernels.row_positions(write, write.div(task, tiles), order, sizes)
-        begin = write.mul(write.rem(task, tiles), lanes)
-        end = write.add(begin, lanes)
+        wide, narrow = self._rows_writer(axis, self.width, self.steps), self._rows_writer(None, 1, 1)
+        lanes, size = write.constant(self.width), self.arguments.size(axis)
 
-        def one_by_one() -> None:
+        def task(number: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            tiles = write.div(write.add(size, write.constant(self.width - 1)), lanes)
+            others = self._positions(write.div(number, tiles))
+            begin = write.smaller(write.mul(write.rem(number, tiles), lanes), write.sub(size, lanes))
+
             def row(position: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
-                narrow.rows(rows | {axis: position})
+                narrow.rows(others | {axis: position})
                 return ()
 
-            write.loop(begin, sizes[axis], one, (), row)
+            def one_by_one() -> None:
+                write.loop(write.constant(0), size, write.constant(1), (), row)
 
-        fits = write.value(arith.CmpiOp(end, sizes[axis], "sle"))
-        write.when(fits, lambda: wide.rows(rows | {axis: begin}), one_by_one)
-        return ()
+            too_few = write.is_less(size, lanes)
+            write.when(too_few, one_by_one, lambda: wide.rows(others | {axis: begin}))
+            return ()
 
-    values = arguments.values
-    if across_rows:
-        narrow = _RowsWriter(op, write, arguments, None, 1)
-    write.loop(values[Param("begin")], values[Param("end")], one, (), tile_task if across_rows else row_task)
+        return task
 
 
 @dataclass(frozen=True)
@@ -188,8 +216,7 @@ class LowerScanToCpuPass(ModulePass):
     rewrite: func.func { scan.generic … schedule … }  ->  func.func(begin, end, …), scan.recipe
 
     The function walks the rows of its range of tasks in time order. Where the schedule names a vector axis, a task is
-    as many neighbouring rows as a vector has lanes (the last ones of an axis one by one), or the vectors run along a
-    state axis.
+    as many neighbouring rows as a vector has lanes, or the vectors run along a state axis of one row.
     """
 
     name = "lower-scan-to-cpu"

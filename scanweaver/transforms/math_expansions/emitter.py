@@ -16,6 +16,7 @@ from xdsl.rewriter import InsertPoint
 from xdsl.traits import IsolatedFromAbove
 
 from scanweaver.dialects.arith import split_type
+from scanweaver.transforms.functions import Functions
 
 Expansion: TypeAlias = Callable[..., SSAValue]
 """From an `Emitter` and a math operation's operands to the value that replaces its result."""
@@ -211,10 +212,14 @@ class Emitter:
 
 @dataclass
 class ExpandMath(RewritePattern):
-    """Replaces each operation on f32 or f64 (`vectors`: and on vectors of them) that a table has an expansion for."""
+    """Replaces each operation on f32 or f64 (`vectors`: and on vectors of them) that a table has an expansion for.
+
+    The expansion stands in place of the operation or, with `functions`, in a function that is called there.
+    """
 
     expansions: Mapping[tuple[type[Operation], int], Expansion]
     vectors: bool
+    functions: Functions | None = None
     constants: Constants = field(default_factory=Constants)
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
@@ -225,5 +230,14 @@ class ExpandMath(RewritePattern):
         if not isinstance(element, Float32Type | Float64Type) or (shape is not None and not self.vectors):
             return
         expansion = self.expansions.get((op.__class__, 32 if isinstance(element, Float32Type) else 64))
-        if expansion is not None:
+        if expansion is None:
+            return
+        if self.functions is None:
             rewriter.replace(op, (), (expansion(Emitter(type, rewriter, self.constants), *op.operands),))
+            return
+
+        def body(block: Block) -> list[SSAValue]:
+            return [expansion(Emitter(type, Builder(InsertPoint.at_end(block)), self.constants), *block.args)]
+
+        name = "_".join([op.name.removeprefix("math."), *(f"{size}x" for size in shape or ()), str(element)])
+        rewriter.replace(op, self.functions.call(name.replace("x_", "x"), op.operands, [type], body))

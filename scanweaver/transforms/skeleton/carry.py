@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, SSAValue
 
 from scanweaver.transforms.skeleton.memory import Memory, scalar_type
+from scanweaver.transforms.skeleton.scopes import Writer
 
 
 @dataclass(frozen=True)
@@ -29,22 +30,19 @@ class Carry:
     width: int = 1
 
     def load(self, memory: Memory, positions: Mapping[str, SSAValue]) -> SSAValue:
-        if any(isinstance(position.type, VectorType) for position in positions.values()):
-            return memory.gather(scalar_type(self.element), lambda lane: self._lane_address(memory, positions, lane))
-        return memory.load_element(self._address(memory, positions), self.element)
+        slot = self._slot(memory.write, positions)
+        if slot is None or not isinstance(slot.type, VectorType):
+            return memory.load_element(self._address(memory, slot), self.element)
+        if isinstance(self.element, VectorType):  # each lane has a slot of its own
+            write = memory.write
+            slot = write.add(write.mul(slot, write.constant(memory.width)), memory.lane_numbers())
+        return memory.gather_at(self.buffer, slot, scalar_type(self.element))
 
     def store(self, memory: Memory, positions: Mapping[str, SSAValue], value: SSAValue) -> None:
-        memory.store_element(self._address(memory, positions), value)
+        memory.store_element(self._address(memory, self._slot(memory.write, positions)), value)
 
-    def _lane_address(self, memory: Memory, positions: Mapping[str, SSAValue], lane: int) -> SSAValue:
-        """The address of one lane's value where lanes have positions of their own."""
-        address = self._address(memory, {axis: memory.lane(position, lane) for axis, position in positions.items()})
-        if not isinstance(self.element, VectorType):
-            return address
-        return memory.advanced(address, memory.write.constant(lane), scalar_type(self.element))
-
-    def _address(self, memory: Memory, positions: Mapping[str, SSAValue]) -> SSAValue:
-        write = memory.write
+    def _slot(self, write: Writer, positions: Mapping[str, SSAValue]) -> SSAValue | None:
+        """Which element of the buffer; None: the first."""
         slot: SSAValue | None = None
         for axis, size in self.sizes.items():
             position = positions[axis]
@@ -55,6 +53,9 @@ class Carry:
             slot = write.mul(slot, write.constant(self.pitch))
         if self.row is not None:
             slot = self.row if slot is None else write.add(slot, self.row)
+        return slot
+
+    def _address(self, memory: Memory, slot: SSAValue | None) -> SSAValue:
         return self.buffer if slot is None else memory.advanced(self.buffer, slot, self.element)
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects import arith, vector
-from xdsl.dialects.builtin import VectorType
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import VectorType, i64
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
@@ -195,9 +195,7 @@ class Evaluator:
         return self.write.insert(kind.create(operands=operands, result_types=types, properties=properties)).results
 
     def broadcast(self, value: SSAValue) -> SSAValue:
-        if isinstance(value.type, VectorType):
-            return value
-        return self.write.value(vector.BroadcastOp(value, VectorType(value.type, [self.memory.width])))
+        return self.write.wide(value, VectorType(i64, [self.memory.width]))
 
     def is_vector(self, axes: Axes) -> bool:
         """Whether a value with these axes differs from lane to lane: along the vector axis, or where it is taken

@@ -6,15 +6,16 @@ vector of `width` neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.dialects import llvm, vector
-from xdsl.dialects.builtin import DenseArrayBase, VectorType, i1, i8, i64
+from xdsl.dialects import arith, llvm, vector
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, VectorType, i1, i8, i64
 from xdsl.ir import Attribute, SSAValue
 
-from scanweaver.dialects.arith import CmpiOp, ExtUIOp, split_type
+from scanweaver.dialects.arith import ExtUIOp, split_type
+from scanweaver.transforms.skeleton.lanes import LaneMoves, moved
 from scanweaver.transforms.skeleton.scopes import Writer
 
 VECTOR_BYTES = 16
@@ -75,12 +76,18 @@ class Steps:
 
 
 class Memory:
-    """Loads and stores through a writer."""
+    """Loads and stores through a writer; `moves` where there are vectors."""
 
-    def __init__(self, write: Writer, vector_axis: str | None, width: int):
+    def __init__(self, write: Writer, vector_axis: str | None = None, width: int = 1, moves: LaneMoves | None = None):
         self.write = write
         self.axis = vector_axis
         self.width = width
+        self._moves = moves
+
+    @property
+    def moves(self) -> LaneMoves:
+        assert self._moves is not None
+        return self._moves
 
     def is_vector(self, axes: Sequence[str]) -> bool:
         return self.width > 1 and self.axis in axes
@@ -91,86 +98,72 @@ class Memory:
 
     # --- addresses --------------------------------------------------------------------------------------------
 
-    def address(self, tensor: Tensor, positions: Mapping[str, SSAValue], base: SSAValue | None = None) -> SSAValue:
+    def address(self, tensor: Tensor, positions: Mapping[str, SSAValue]) -> SSAValue:
+        offset = self._offset(tensor, positions)
+        return tensor.pointer if offset is None else self.advanced(tensor.pointer, offset, tensor.element)
+
+    def advanced(self, base: SSAValue, offset: SSAValue, element: Attribute) -> SSAValue:
+        """An address `offset` elements further."""
+        return moved(self.write, base, offset, storage_type(element))
+
+    def _offset(self, tensor: Tensor, positions: Mapping[str, SSAValue]) -> SSAValue | None:
+        """Elements from the tensor's pointer to some positions; a vector where a position is one."""
         offset: SSAValue | None = None
         for axis, position in positions.items():
             stride = tensor.strides[axis]
             part = position if isinstance(stride, int) else self.write.mul(position, stride)
             offset = part if offset is None else self.write.add(offset, part)
-        base = tensor.pointer if base is None else base
-        return base if offset is None else self.advanced(base, offset, tensor.element)
+        return offset
 
-    def advanced(self, base: SSAValue, offset: SSAValue, element: Attribute) -> SSAValue:
-        """An address `offset` elements further."""
-        assert isinstance(base.type, llvm.LLVMPointerType)
-        return self.write.value(
-            llvm.GEPOp(base, [llvm.GEP_USE_SSA_VAL], storage_type(element), [offset], result_type=base.type)
-        )
+    def _between_lanes(self, tensor: Tensor) -> SSAValue:
+        """Elements from one lane's to the next lane's."""
+        stride = tensor.strides[self.axis or ""]
+        return self.write.constant(stride) if isinstance(stride, int) else stride
 
     # --- one position -----------------------------------------------------------------------------------------
 
     def load(self, tensor: Tensor, positions: Mapping[str, SSAValue]) -> SSAValue:
-        if any(isinstance(position.type, VectorType) for position in positions.values()):
-            return self.gather(tensor.element, lambda lane: self._lane_address(tensor, positions, lane))
+        offset = self._offset(tensor, positions)
+        if offset is not None and isinstance(offset.type, VectorType):
+            if self.is_vector(tensor.axes):
+                offset = self.write.add(offset, self.write.mul(self.lane_numbers(), self._between_lanes(tensor)))
+            return self.gather_at(tensor.pointer, offset, tensor.element)
         address = self.address(tensor, positions)
         if not self.is_vector(tensor.axes):
             return self._load(address, tensor.element, 1)
         if tensor.strides[self.axis or ""] == 1:
             return self._load(address, tensor.element, self.width)
-        return self.gather(tensor.element, lambda lane: self._neighbour(tensor, address, lane))
+        stored = self.moves.gather(self.write, storage_type(tensor.element), address, self._between_lanes(tensor))
+        return self._loaded(stored, tensor.element)
 
     def store(self, tensor: Tensor, positions: Mapping[str, SSAValue], value: SSAValue) -> None:
         address = self.address(tensor, positions)
-        if not self.is_vector(tensor.axes) or tensor.strides[self.axis or ""] == 1:
+        if self.is_vector(tensor.axes) and tensor.strides[self.axis or ""] != 1:
+            self.moves.scatter(self.write, self._stored(value), address, self._between_lanes(tensor))
+        else:
             self._store(address, value)
-            return
-        for lane in range(self.width):
-            self._store(self._neighbour(tensor, address, lane), self.lane(value, lane))
 
-    def _neighbour(self, tensor: Tensor, address: SSAValue, lane: int) -> SSAValue:
-        """The address of a lane's element, from that of the first lane's."""
-        stride = tensor.strides[self.axis or ""]
-        if lane == 0:
-            return address
-        offset = self.write.constant(lane)
-        return self.advanced(address, offset if stride == 1 else self.write.mul(offset, stride), tensor.element)
+    def gather_at(self, base: SSAValue, offsets: SSAValue, element: Attribute) -> SSAValue:
+        """A vector of elements, each lane's at an offset of its own."""
+        return self._loaded(self.moves.gather_at(self.write, storage_type(element), base, offsets), element)
 
-    def _lane_address(self, tensor: Tensor, positions: Mapping[str, SSAValue], lane: int) -> SSAValue:
-        """The address of a lane's element where lanes have positions of their own."""
-        first = self.address(tensor, {axis: self.lane(position, lane) for axis, position in positions.items()})
-        return self._neighbour(tensor, first, lane) if self.is_vector(tensor.axes) else first
-
-    def lane(self, value: SSAValue, lane: int) -> SSAValue:
-        """One lane of a vector; a scalar is the same in all."""
-        if not isinstance(value.type, VectorType):
-            return value
-        return self.write.value(vector.ExtractOp(value, [lane], scalar_type(value.type)))
-
-    def gather(self, element: Attribute, address: Callable[[int], SSAValue]) -> SSAValue:
-        """A vector of elements that each lane has an address of."""
-        result: SSAValue | None = None
-        for lane in range(self.width):
-            scalar = self._load(address(lane), element, 1)
-            if result is None:
-                result = self.write.value(vector.BroadcastOp(scalar, VectorType(element, [self.width])))
-            else:
-                result = self.write.value(vector.InsertOp(scalar, result, [lane]))
-        assert result is not None
-        return result
+    def lane_numbers(self) -> SSAValue:
+        """0, 1, … W - 1."""
+        numbers = DenseIntOrFPElementsAttr.from_list(VectorType(i64, [self.width]), list(range(self.width)))
+        return self.write.value(arith.ConstantOp(numbers))
 
     # --- K steps of time --------------------------------------------------------------------------------------
 
     def load_steps(self, tensor: Tensor, positions: Mapping[str, SSAValue], time: str, steps: Steps) -> list[SSAValue]:
         """One value per step, in order of time."""
         count = len(steps.positions)
-        contiguous = tensor.strides[time] == 1 and steps.whole
-        if contiguous and self.is_vector(tensor.axes) and count == self.width:
+        if self._is_square(tensor, time, steps):
             first = self.address(tensor, {**positions, time: steps.first})
-            rows = [
-                self._load(self._neighbour(tensor, first, lane), tensor.element, count) for lane in range(self.width)
-            ]
-            return steps.ordered(self._transposed(rows))
-        run = self._run(tensor, count) if contiguous and self.width == 1 else 1
+            ahead = -1 if steps.reverse else 1
+            stride, stored = self._between_lanes(tensor), storage_type(tensor.element)
+            columns = self.moves.load_square(self.write, stored, first, stride, ahead)
+            return steps.ordered([self._loaded(column, tensor.element) for column in columns])
+        run = self._run(tensor, time, steps)
         if run == 1:
             return [self.load(tensor, {**positions, time: at}) for at in steps.positions]
         first = self.address(tensor, {**positions, time: steps.first})
@@ -190,13 +183,12 @@ class Memory:
     ) -> None:
         """Stores one value per step; all of `steps` must lie inside the tensor."""
         count = len(values)
-        contiguous = tensor.strides[time] == 1 and steps.whole
-        if contiguous and self.is_vector(tensor.axes) and count == self.width:
+        if self._is_square(tensor, time, steps):
             first = self.address(tensor, {**positions, time: steps.first})
-            for lane, row in enumerate(self._transposed(steps.ordered(values))):
-                self._store(self._neighbour(tensor, first, lane), row)
+            stored = [self._stored(value) for value in steps.ordered(values)]
+            self.moves.store_square(self.write, stored, first, self._between_lanes(tensor))
             return
-        run = self._run(tensor, count) if contiguous and self.width == 1 else 1
+        run = self._run(tensor, time, steps)
         if run == 1:
             for at, value in zip(steps.positions, values, strict=True):
                 self.store(tensor, {**positions, time: at}, value)
@@ -210,36 +202,23 @@ class Memory:
                 chunk = self.write.value(vector.InsertOp(ordered[start + i], chunk, [i]))
             self._store(self._shifted(first, start, tensor.element), chunk, aligned=True)
 
-    def _run(self, tensor: Tensor, count: int) -> int:
-        """Elements of one access along contiguous time: as many as alignment and `count` allow."""
+    def _is_square(self, tensor: Tensor, time: str, steps: Steps) -> bool:
+        """Whether lanes own rows along contiguous time and as many steps as there are lanes: loaded by row and
+        transposed."""
+        contiguous = tensor.strides[time] == 1 and steps.whole
+        return contiguous and self.is_vector(tensor.axes) and len(steps.positions) == self.width
+
+    def _run(self, tensor: Tensor, time: str, steps: Steps) -> int:
+        """Elements of one access along contiguous time, as many as alignment and the count allow; 1 for vectors."""
+        if self.width > 1 or tensor.strides[time] != 1 or not steps.whole:
+            return 1
         run = min(tensor.align, VECTOR_BYTES) // byte_size(tensor.element)
-        while run > 1 and count % run:
+        while run > 1 and len(steps.positions) % run:
             run //= 2
         return max(run, 1)
 
     def _shifted(self, address: SSAValue, elements: int, element: Attribute) -> SSAValue:
         return self.advanced(address, self.write.constant(elements), element) if elements else address
-
-    def _transposed(self, rows: Sequence[SSAValue]) -> list[SSAValue]:
-        """The transpose of a square of vectors: log2(width) rounds that exchange halves of ever other pairs."""
-        size = len(rows)
-        values = list(rows)
-        distance = 1
-        while distance < size:
-            for i in range(size):
-                if i & distance:
-                    continue
-                low, high = values[i], values[i | distance]
-                take_low = [c if not c & distance else size + (c ^ distance) for c in range(size)]
-                take_high = [c ^ distance if not c & distance else size + c for c in range(size)]
-                values[i] = self._shuffled(low, high, take_low)
-                values[i | distance] = self._shuffled(low, high, take_high)
-            distance *= 2
-        return values
-
-    def _shuffled(self, a: SSAValue, b: SSAValue, mask: Sequence[int]) -> SSAValue:
-        assert isinstance(a.type, VectorType)
-        return self.write.value(vector.ShuffleOp(a, b, DenseArrayBase.from_list(i64, list(mask)), result_type=a.type))
 
     # --- single accesses --------------------------------------------------------------------------------------
 
@@ -255,21 +234,19 @@ class Memory:
         """`count` neighbours, aligned to one of them or to all."""
         type = element if count == 1 else VectorType(element, [count])
         align = byte_size(type if aligned else element)
-        return self._loaded(self.write.value(llvm.LoadOp(address, storage_type(type), alignment=align)), type)
+        return self._loaded(self.write.value(llvm.LoadOp(address, storage_type(type), alignment=align)), element)
 
     def _store(self, address: SSAValue, value: SSAValue, *, aligned: bool = False) -> None:
         align = byte_size(value.type if aligned else scalar_type(value.type))
         self.write.insert(llvm.StoreOp(self._stored(value), address, alignment=align))
 
     def _loaded(self, value: SSAValue, type: Attribute) -> SSAValue:
+        """What memory held, as an element (or a vector of elements) of `type`."""
         if scalar_type(type) != i1:
             return value
-        zero = self.write.constant(0, i8)
-        if isinstance(value.type, VectorType):
-            zero = self.write.value(vector.BroadcastOp(zero, value.type))
-        return self.write.value(CmpiOp(value, zero, "ne"))
+        return self.write.is_not_equal(value, self.write.constant(0, i8))
 
     def _stored(self, value: SSAValue) -> SSAValue:
         if scalar_type(value.type) != i1:
             return value
-        return self.write.value(ExtUIOp(value, storage_type(value.type)))
+        return self.write.value(ExtUIOp.create(operands=[value], result_types=[storage_type(value.type)]))

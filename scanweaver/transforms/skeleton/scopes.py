@@ -10,14 +10,16 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, i32, i64
+from xdsl.dialects import arith, scf, vector
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, VectorType, i32, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from scanweaver.dialects.arith import CmpiOp, ExtUIOp, IndexCastOp, SelectOp, like, split_type
 
 OpT = TypeVar("OpT", bound=Operation)
+LoopBody = Callable[[SSAValue, Sequence[SSAValue]], Sequence[SSAValue]]
+"""What a loop does at a position with the values that it carries."""
 
 
 class Scope:
@@ -106,7 +108,7 @@ class Writer:
         upper: SSAValue,
         step: SSAValue,
         inits: Sequence[SSAValue],
-        body: Callable[[SSAValue, Sequence[SSAValue]], Sequence[SSAValue]],
+        body: LoopBody,
         axis: str | None = None,
     ) -> Sequence[SSAValue]:
         """`scf.for`; the body gets the position (bound to `axis`, if named) and the carried values."""
@@ -143,7 +145,7 @@ class Writer:
             self.insert(scf.YieldOp(*body()))
         anchored.anchor = saved
 
-    # --- scalars ----------------------------------------------------------------------------------------------
+    # --- integers ---------------------------------------------------------------------------------------------
 
     def constant(self, value: int | float, type: Attribute = i64) -> SSAValue:
         """A constant, written once, at the function's start."""
@@ -157,20 +159,31 @@ class Writer:
             self._constants[key] = self.at_entry(arith.ConstantOp(attr))
         return self._constants[key]
 
+    def alike(self, a: SSAValue, b: SSAValue) -> tuple[SSAValue, SSAValue]:
+        """Both as vectors where one is."""
+        return self.wide(a, b.type), self.wide(b, a.type)
+
+    def wide(self, value: SSAValue, type: Attribute) -> SSAValue:
+        """A scalar in the shape of a type: broadcast where that is a vector."""
+        if isinstance(value.type, VectorType) or not isinstance(type, VectorType):
+            return value
+        wide = VectorType(value.type, split_type(type)[1] or ())
+        return self.value(vector.BroadcastOp(value, wide))
+
     def add(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        return self.value(arith.AddiOp(a, b))
+        return self.value(arith.AddiOp(*self.alike(a, b)))
 
     def sub(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        return self.value(arith.SubiOp(a, b))
+        return self.value(arith.SubiOp(*self.alike(a, b)))
 
     def mul(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        return self.value(arith.MuliOp(a, b))
+        return self.value(arith.MuliOp(*self.alike(a, b)))
 
     def div(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        return self.value(arith.DivUIOp(a, b))
+        return self.value(arith.DivUIOp(*self.alike(a, b)))
 
     def rem(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        return self.value(arith.RemUIOp(a, b))
+        return self.value(arith.RemUIOp(*self.alike(a, b)))
 
     def smaller(self, a: SSAValue, b: SSAValue) -> SSAValue:
         """min(a, b), signed."""
@@ -178,6 +191,9 @@ class Writer:
 
     def is_less(self, a: SSAValue, b: SSAValue) -> SSAValue:
         return self.value(CmpiOp(a, b, "slt"))
+
+    def is_not_equal(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.value(CmpiOp(*self.alike(a, b), "ne"))
 
     def is_equal(self, a: SSAValue, b: SSAValue) -> SSAValue:
         return self.value(CmpiOp(a, b, "eq"))
@@ -190,9 +206,6 @@ class Writer:
 
     def select(self, condition: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
         return self.value(SelectOp(condition, a, b))
-
-    def to_index(self, value: SSAValue) -> SSAValue:
-        return self.value(IndexCastOp(value, IndexType()))
 
     def to_i32(self, value: SSAValue) -> SSAValue:
         return self.value(arith.TruncIOp(value, i32))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import VectorType
@@ -22,6 +22,7 @@ class TileWriter:
 
     `outputs` are the tensors of the outputs, `stores` the condition under which this row stores each (None: always).
     `next` are the buffers that new states go to where old ones are still read (else the carries themselves).
+    `before_commit` orders the lanes' reads of old states before the writes of new ones.
     """
 
     def __init__(
@@ -30,12 +31,14 @@ class TileWriter:
         outputs: Sequence[Tensor],
         stores: Sequence[SSAValue | None],
         next: Sequence[Carry] | None,
+        before_commit: Callable[[], None] | None = None,
     ):
         self.evaluator = evaluator
         self.write = evaluator.write
         self.outputs = outputs
         self.stores = stores
         self.next = next
+        self.before_commit = before_commit
 
     def tile(self, tile: Tile) -> None:
         evaluator = self.evaluator

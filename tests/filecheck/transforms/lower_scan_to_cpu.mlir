@@ -1,41 +1,48 @@
 // RUN: sed 's/SHAPE/order = [], vector = "r", lanes = 1, warps = 1, row_lanes = 4/' %s | scanweaver-opt -p lower-scan-to-cpu | filecheck %s --check-prefix ROWS
 // RUN: sed 's/SHAPE/order = [r], vector = "", lanes = 1, warps = 1, row_lanes = 1/' %s | scanweaver-opt -p lower-scan-to-cpu | filecheck %s --check-prefix SCALAR
 
-// Vectors across rows: a task is four neighbouring rows, the last ones of the axis one by one. The function walks the tasks
-// from `begin` to `end`.
+// Vectors across rows: a task is four neighbouring rows; the last one ends with the axis. The function walks the tasks from
+// `begin` to `end`. What is long to write is a function of its own: four steps of four rows are four loads and a transpose
+// of log2(4) rounds.
 
 // ROWS:       kernels = [{name = "affine", params = ["begin", "end", "pointer 0", "pointer 1", "scalar 2", "pointer 3", "pointer 4", "size r", "size t", "stride 1 r", "stride 3 r"], rows = [], tiled = "r", tile = 4 : i64, per_block = 1 : i64, block = 1 : i64, shared_bytes = 0 : i64}]
+// ROWS:       func.func private @load_square_4xf32
+// ROWS-COUNT-4: llvm.load {{.*}} : !llvm.ptr -> vector<4xf32>
+// ROWS-COUNT-8: vector.shuffle
+// ROWS-NOT:     vector.shuffle
+// ROWS:         func.return
+// ROWS:       func.func private @store_square_4xf32
+// ROWS-COUNT-8: vector.shuffle
+// ROWS-COUNT-4: llvm.store {{.*}} {alignment = 4 : i64} : vector<4xf32>, !llvm.ptr
+// ROWS:         func.return
+
 // ROWS:       func.func @affine(%begin: i64, %end: i64, %pointer: !llvm.ptr,
 // ROWS-DAG:     %[[WIDE:.*]] = llvm.alloca %{{.*}} x vector<4xf32> {alignment = 16 : i64}
 // ROWS-DAG:     %[[NARROW:.*]] = llvm.alloca %{{.*}} x f32
 // ROWS:         scf.for %{{.*}} = %begin to %end
-// ROWS:           %[[FITS:.*]] = arith.cmpi sle,
-// ROWS-NEXT:      scf.if %[[FITS]] {
-
-// Starts of four rows are neighbours; four steps of four rows are four loads and a transpose of log2(4) rounds.
-
+// An axis that is shorter than a vector: row by row.
+// ROWS:           scf.if
+// ROWS-NOT:         vector
+// ROWS:             llvm.store %{{.*}}, %[[NARROW]]
+// ROWS:           } else {
+// Starts of four rows are neighbours.
 // ROWS:             %[[H0:.*]] = llvm.load {{.*}} {alignment = 4 : i64} : !llvm.ptr -> vector<4xf32>
 // ROWS-NEXT:        llvm.store %[[H0]], %[[WIDE]]
 // ROWS:             scf.for
-// ROWS-COUNT-4:       llvm.load {{.*}} : !llvm.ptr -> vector<4xf32>
-// ROWS-COUNT-8:       vector.shuffle
-// ROWS-NOT:           vector.shuffle
-// ROWS:               %[[H:.*]] = llvm.load %[[WIDE]]
+// ROWS:               func.call @load_square_4xf32
+// ROWS-NEXT:          %[[H:.*]] = llvm.load %[[WIDE]]
 // ROWS-NEXT:          arith.mulf %{{.*}}, %[[H]] fastmath<contract> : vector<4xf32>
 // A number given at the call is the same in every lane.
-// ROWS:               vector.broadcast %{{.*}} : f32 to vector<4xf32>
-// ROWS:               arith.addf {{.*}} fastmath<contract> : vector<4xf32>
-// ROWS-COUNT-8:       vector.shuffle
-// ROWS-COUNT-4:       llvm.store {{.*}} {alignment = 4 : i64} : vector<4xf32>, !llvm.ptr
+// ROWS-NEXT:          vector.broadcast %scalar : f32 to vector<4xf32>
+// ROWS-COUNT-4:       arith.addf {{.*}} fastmath<contract> : vector<4xf32>
+// ROWS:               func.call @store_square_4xf32
 // ROWS-NEXT:          llvm.store %{{.*}}, %[[WIDE]]
 // What is left over, step by step: an element of each row.
 // ROWS:             scf.for
-// ROWS-COUNT-4:       llvm.load {{.*}} : !llvm.ptr -> f32
+// ROWS:               func.call @gather_4xf32
 // ROWS-COUNT-1:       arith.addf
 // ROWS-NOT:           arith.addf
-// ROWS:           } else {
-// ROWS-NOT:         fastmath<contract> : vector
-// ROWS:             llvm.store %{{.*}}, %[[NARROW]]
+// ROWS:               func.call @scatter_4xf32
 // ROWS:       func.return
 
 // A row at a time.

@@ -1,0 +1,36 @@
+"""Functions for what is long to write and stands in many places: kernels stay short to read and quick to lower."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects import func, llvm
+from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp, StringAttr
+from xdsl.ir import Attribute, Block, Region, SSAValue
+
+Body = Callable[[Block], Sequence[SSAValue]]
+"""Writes a function into its block, from the block's arguments, and gives the results."""
+
+
+class Functions:
+    """The private functions of a module, each written when it is first called; LLVM inlines every call."""
+
+    def __init__(self, module: ModuleOp):
+        self.module = module
+        self.known = {op.sym_name.data for op in module.body.block.ops if isinstance(op, func.FuncOp)}
+
+    def call(self, name: str, operands: Sequence[SSAValue], results: Sequence[Attribute], body: Body) -> func.CallOp:
+        """A call, to be inserted by the caller. The name tells the function apart: types belong into it."""
+        if name not in self.known:
+            self.known.add(name)
+            self.module.body.block.add_op(_function(name, [operand.type for operand in operands], results, body))
+        return func.CallOp(name, operands, results)
+
+
+def _function(name: str, arguments: Sequence[Attribute], results: Sequence[Attribute], body: Body) -> func.FuncOp:
+    block = Block(arg_types=arguments)
+    block.add_op(func.ReturnOp(*body(block)))
+    function = func.FuncOp(name, FunctionType.from_lists(arguments, results), Region(block), "private")
+    function.attributes["llvm.linkage"] = llvm.LinkageAttr("internal")
+    function.attributes["passthrough"] = ArrayAttr([StringAttr("alwaysinline")])
+    return function
