@@ -108,11 +108,13 @@ class Binder:
         values: list[Any] = []
         key: list[Any] = [decided]
         for i, item in enumerate(items):
-            if isinstance(item, torch.Tensor):
+            if type(item) is torch.Tensor or isinstance(item, torch.Tensor):
                 if item.requires_grad and torch.is_grad_enabled():
                     self._refuse_grad(i)
                 values.append(address := item.data_ptr())
-                key.append((item.shape, item.stride(), item.dtype, item.device, address & 15))
+                # The index alone hashes faster than the device; tensors without memory (meta) have it out.
+                device = item.get_device() if address else item.device
+                key += (item.shape, item.stride(), item.dtype, device, address & 15)
             else:
                 if item is not None and type(item) not in (float, int, bool):
                     items[i] = item = self._number(i, item)

@@ -72,7 +72,7 @@ class _KernelWriter:
             in_range = write.is_less(self.row, self.num_rows)
             stores = [self._stores(in_range, rows, t.axes) for t in outputs]
             next = self._carries() if reads_other_positions(op) else None
-            tiles = TileWriter(evaluator, outputs, stores, next)
+            tiles = TileWriter(evaluator, outputs, stores, next, self._order_warp)
 
             self._by_one_lane(lambda: start_states(evaluator, arguments.inits(op, write, tensors)))
             self._sync()
@@ -111,14 +111,17 @@ class _KernelWriter:
         serial = self.schedule.is_serial
         self.write.when(None if serial else self.write.is_equal(self.participant, self.write.constant(0)), body)
 
+    def _order_warp(self) -> None:
+        """Orders accesses within a warp; where warps share a row, the block scan's barriers have done so."""
+        if not self.schedule.is_serial and self.schedule.warps.data == 1:
+            self.write.insert(nvvm.BarWarpSyncOp(self.write.constant(-1, i32)))
+
     def _sync(self) -> None:
         """Orders the carries' accesses among the lanes that share a row."""
-        if self.schedule.is_serial:
-            return
         if self.schedule.warps.data > 1:
             self.write.insert(gpu.BarrierOp())
         else:
-            self.write.insert(nvvm.BarWarpSyncOp(self.write.constant(-1, i32)))
+            self._order_warp()
 
     # --- operands and states ----------------------------------------------------------------------------------
 

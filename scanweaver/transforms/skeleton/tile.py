@@ -68,6 +68,8 @@ class TileWriter:
                     self._store(task.what, tile)
             states = [task.what for task in group if task.kind == "commit" and isinstance(task.what, int)]
             after = [self._after(state, tile) for state in states]  # all of them before one is overwritten
+            if states and self.before_commit is not None:
+                self.before_commit()
             for state, value in zip(states, after, strict=True):
                 self._commit(state, value, tile)
             return results
