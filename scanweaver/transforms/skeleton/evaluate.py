@@ -21,10 +21,7 @@ from scanweaver.dialects.recurrence import Axes, block_axes
 from scanweaver.transforms.skeleton.carry import Carry
 from scanweaver.transforms.skeleton.memory import Memory, Steps, Tensor
 from scanweaver.transforms.skeleton.reductions import Reduction
-from scanweaver.transforms.skeleton.scopes import Rebinding, Scope, Writer
-
-CONTRACT = arith.FastMathFlagsAttr([arith.FastMathFlag.ALLOW_CONTRACT])
-"""Licenses a·b + c as one rounding, nothing else."""
+from scanweaver.transforms.skeleton.scopes import CONTRACT, Rebinding, Scope, Writer
 
 Body = Callable[[Sequence[SSAValue]], Sequence[SSAValue]]
 """What a loop does with the values that it carries."""

@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from scanweaver.dialects.arith import CmpfOp, CmpiOp
 from scanweaver.dialects.recurrence import ReduceKind, ReduceOp
+from scanweaver.transforms.skeleton.scopes import CONTRACT
 
 if TYPE_CHECKING:
     from scanweaver.transforms.skeleton.evaluate import Evaluator
@@ -60,7 +61,10 @@ class Reduction:
         return [self._folded(acc) if self.folds_vector else acc for acc in carried]
 
     def _combined(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        return self.evaluator.write.value(_OPS[self.kind, isinstance(self.type, AnyFloat)](a, b))
+        op = _OPS[self.kind, isinstance(self.type, AnyFloat)](a, b)
+        if isinstance(op, arith.AddfOp):
+            op.fastmath = CONTRACT
+        return self.evaluator.write.value(op)
 
     def _folded(self, acc: SSAValue) -> SSAValue:
         """The lanes of a vector accumulator, combined in order."""
