@@ -42,6 +42,16 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
         return LowerScanToGpuPass
 
+    def get_regroup_products():
+        from scanweaver.transforms.regroup_products import RegroupProductsPass
+
+        return RegroupProductsPass
+
+    def get_lower_sweeps() -> type[ModulePass]:
+        from scanweaver.transforms.lower_sweeps import LowerSweepsPass
+
+        return LowerSweepsPass
+
     def get_schedule_scan():
         from scanweaver.transforms.schedule_scan import ScheduleScanPass
 
@@ -54,5 +64,7 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
         "lower-math-for-gpu": get_lower_math_for_gpu,
         "lower-scan-to-cpu": get_lower_scan_to_cpu,
         "lower-scan-to-gpu": get_lower_scan_to_gpu,
+        "regroup-products": get_regroup_products,
+        "lower-sweeps": get_lower_sweeps,
         "schedule-scan": get_schedule_scan,
     }

@@ -12,6 +12,7 @@ from xdsl.passes import ModulePass
 
 from scanweaver.gpu_exec.abi import RECIPE, Recipe, recipe_of
 from scanweaver.transforms.convert_recurrence_to_scan import ConvertRecurrenceToScanPass
+from scanweaver.transforms.regroup_products import RegroupProductsPass
 from scanweaver.transforms.schedule_scan import ScheduleScanPass
 
 
@@ -30,7 +31,7 @@ class Options:
 
 def passes(target: str, options: Options) -> Iterator[tuple[str, tuple[ModulePass, ...]]]:
     """Stage after stage: its name, and the passes that lead to it. `target`: a chip such as `sm_90`, or `cpu`."""
-    yield "scan", (ConvertRecurrenceToScanPass(options.parallel),)
+    yield "scan", (RegroupProductsPass(), ConvertRecurrenceToScanPass(options.parallel))
     yield "scheduled", (ScheduleScanPass(target, options.strategy, options.size_list),)
     if target == "cpu":
         from scanweaver.transforms.lower_math_for_cpu import LowerMathForCpuPass
@@ -41,8 +42,9 @@ def passes(target: str, options: Options) -> Iterator[tuple[str, tuple[ModulePas
         from scanweaver.transforms.lower_block_scan import LowerBlockScanPass
         from scanweaver.transforms.lower_math_for_gpu import LowerMathForGpuPass
         from scanweaver.transforms.lower_scan_to_gpu import LowerScanToGpuPass
+        from scanweaver.transforms.lower_sweeps import LowerSweepsPass
 
-        yield "gpu", (LowerScanToGpuPass(), LowerBlockScanPass(), LowerMathForGpuPass())
+        yield "gpu", (LowerScanToGpuPass(), LowerBlockScanPass(), LowerSweepsPass(), LowerMathForGpuPass())
 
 
 def stages(module: ModuleOp, target: str, options: Options) -> tuple[dict[str, str], Recipe, dict[str, float]]:
