@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import reference
 import torch
-from compiled import compiled
 from poison import poisoned
 from reference import assert_accurate
 
@@ -290,7 +289,7 @@ def test_the_driver_compiles_where_there_is_no_ptxas(monkeypatch: pytest.MonkeyP
 
 def compiled_for(target: str) -> Any:
     x = torch.rand(2, 3, 8)
-    return compiled(states, x, x, torch.rand(3, 4), torch.rand(2, 4, 8), torch.rand(2, 4, 8), target=target)
+    return states.artifact_for(target, x, x, torch.rand(3, 4), torch.rand(2, 4, 8), torch.rand(2, 4, 8))
 
 
 def test_no_mlir_opt_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

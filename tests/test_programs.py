@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import reference
 import torch
-from compiled import compiled
 from poison import poisoned
 from reference import assert_accurate
 
@@ -303,6 +302,22 @@ def test_a_generator_with_no_input(where: Where) -> None:
     assert torch.equal(y.cpu(), torch.arange(5.0, 105.0))
 
 
+@sw.recurrence("h[b]; x[b t], a[b t] -> y[b t]")
+def mixed(h: Any, x: Any, a: Any) -> Any:
+    h = a * h + x
+    return h, h
+
+
+@EVERYWHERE
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_a_step_in_float64_whose_output_is_narrow(where: Where, dtype: torch.dtype) -> None:
+    """The output has the dtype of `x`, the first over time, though `a` makes the step compute in float64."""
+    x, a = fresh(where, 3, 40).to(dtype), fresh(where, 3, 40, salt=1).double()
+    y, last = mixed(x, a, return_last=True, strategy=where[1])
+    assert (y.dtype, last.dtype) == (dtype, torch.float64)
+    assert_accurate((y, last), reference.affine, a, x)
+
+
 # --- for chips that are not there ----------------------------------------------------------------------------------
 
 T = 64
@@ -326,7 +341,7 @@ def test_lowers_to_ptx_where_there_is_no_gpu(program: Any, strategy: str, target
     arguments = [torch.rand(shape) for shape in SHAPES[program]]
     if strategy == "lanes" and program is rnn:
         with pytest.raises(sw.NotAssociativeError):
-            compiled(program, *arguments, target=target, strategy=strategy)
+            program.artifact_for(target, *arguments, strategy=strategy)
         return
-    made = compiled(program, *arguments, target=target, strategy=strategy, return_last=True, reverse=True)
+    made = program.artifact_for(target, *arguments, strategy=strategy, return_last=True, reverse=True)
     assert f".target {target}" in made.stages["ptx"]
