@@ -125,9 +125,34 @@ class Recipe:
                 Kernel(**k | {"rows": tuple(k["rows"]), "params": tuple(map(Param.parse, k["params"]))})
                 for k in plain["kernels"]
             )
-            return cls(plain["target"], operands, kernels)
-        except (KeyError, TypeError, ValueError) as error:
+            recipe = cls(plain["target"], operands, kernels)
+            recipe.check()
+            return recipe
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ScanWeaverError(f"{RECIPE} is malformed: {error!r}") from error
+
+    def check(self) -> None:
+        """Raises ScanWeaverError where a launch could not follow it: it may come from a file that others wrote."""
+        for operand in self.operands:
+            if operand.dtype not in _SLOT_CODES or not all(type(axis) is str for axis in operand.axes):
+                raise ScanWeaverError(f"{RECIPE} is malformed: {operand!r} is no operand")
+        for kernel in self.kernels:
+            counts = (kernel.tile, kernel.per_block, kernel.block)
+            if not all(type(count) is int and count >= 1 for count in counts):
+                raise ScanWeaverError(
+                    f"{RECIPE} is malformed: kernel {kernel.name!r} has tile, per_block, block {counts}"
+                )
+            if type(kernel.shared_bytes) is not int or kernel.shared_bytes < 0:
+                raise ScanWeaverError(
+                    f"{RECIPE} is malformed: kernel {kernel.name!r} takes {kernel.shared_bytes!r} bytes"
+                )
+            for param in kernel.params:
+                n = param.operand
+                known = n is None or (
+                    0 <= n < len(self.operands) and (param.axis is None or param.axis in self.operands[n].axes)
+                )
+                if not known:
+                    raise ScanWeaverError(f"{RECIPE} is malformed: no operand has {str(param)!r}")
 
     def to_attribute(self) -> DictionaryAttr:
         return cast("DictionaryAttr", _to_attribute(self.to_json()))

@@ -1,33 +1,24 @@
 """One compiled recurrence as one file of plain bytes: stages' text, binaries, recipe, and how they came about.
 
-The file is a zip archive, readable with any unzip: `manifest.json`, `stages/<nn>-<name>`, `binaries/<name>`. The
-manifest holds each member's sha256; the archive's comment, its last bytes, is the sha256 of everything before it.
-Nothing in it is executed by reading it.
+Its members (see `archive.py`) are `manifest.json`, `stages/<nn>-<name>`, `binaries/<name>`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
 import os
 import tempfile
-import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from scanweaver.errors import ScanWeaverError
 from scanweaver.gpu_exec.abi import Recipe
+from scanweaver.gpu_exec.archive import DamagedArtifactError, pack, unpack
+
+__all__ = ["Artifact", "DamagedArtifactError", "write_atomically"]
 
 FORMAT = 1
-_DIGEST_BYTES = 64  # hexadecimal
-_MANIFEST = "manifest.json"
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the same artifact gives the same bytes
-
-
-class DamagedArtifactError(ScanWeaverError):
-    """The bytes are no artifact, or not the bytes that were written."""
 
 
 @dataclass
@@ -48,58 +39,50 @@ class Artifact:
     tools: dict[str, str] = field(default_factory=dict[str, str])
     milliseconds: dict[str, float] = field(default_factory=dict[str, float])
 
-    def to_bytes(self) -> bytes:
-        """The file; `from_bytes` gives the artifact back."""
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """What its manifest says, as JSON values, and its members by name."""
         members = {f"stages/{i:02}-{name}": text.encode() for i, (name, text) in enumerate(self.stages.items())}
         members |= {f"binaries/{name}": binary for name, binary in self.binaries.items()}
         manifest = {
-            "format": FORMAT,
             "name": self.name,
             "target": self.target,
             "recipe": self.recipe.to_json(),
             "resources": self.resources,
             "tools": self.tools,
             "milliseconds": self.milliseconds,
-            "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in members.items()},
         }
-        members = {_MANIFEST: json.dumps(manifest, indent=1).encode(), **members}
-        file = io.BytesIO()
-        with zipfile.ZipFile(file, "w") as archive:
-            archive.comment = bytes(_DIGEST_BYTES)  # its place and length; the digest covers the length too
-            for name, data in members.items():
-                archive.writestr(zipfile.ZipInfo(name, _EPOCH), data, zipfile.ZIP_DEFLATED, compresslevel=1)
-        body = file.getvalue()[:-_DIGEST_BYTES]
-        return body + hashlib.sha256(body).hexdigest().encode()
+        return manifest, members
+
+    @classmethod
+    def from_parts(cls, manifest: Mapping[str, Any], members: Mapping[str, bytes]) -> Artifact:
+        """The inverse of `to_parts`; raises DamagedArtifactError where a part is missing or of another kind."""
+        try:
+            resources = _table(manifest["resources"], dict)
+            return cls(
+                _kind(manifest["name"], str),
+                _kind(manifest["target"], str),
+                Recipe.from_json(_kind(manifest["recipe"], dict)),
+                {name[10:]: members[name].decode() for name in sorted(members) if name.startswith("stages/")},
+                {name[9:]: members[name] for name in members if name.startswith("binaries/")},
+                {kernel: _table(takes, int) for kernel, takes in resources.items()},
+                _table(manifest["tools"], str),
+                _table(manifest["milliseconds"], float | int),
+            )
+        except (KeyError, TypeError, ValueError, ScanWeaverError) as error:
+            raise DamagedArtifactError(f"no artifact of ScanWeaver: {error!r}") from error
+
+    def to_bytes(self) -> bytes:
+        """The file; `from_bytes` gives the artifact back."""
+        manifest, members = self.to_parts()
+        return pack({"format": FORMAT, **manifest}, members)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Artifact:
         """Raises DamagedArtifactError where one byte differs from what was written, or the format is newer."""
-        body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
-        if hashlib.sha256(body).hexdigest().encode() != digest:
-            raise DamagedArtifactError(f"the checksum over {len(data)} bytes does not hold")
-        try:
-            with zipfile.ZipFile(io.BytesIO(data)) as archive:
-                members = {name: archive.read(name) for name in archive.namelist()}
-            manifest: dict[str, Any] = json.loads(members.pop(_MANIFEST))
-            if manifest["format"] != FORMAT:
-                raise DamagedArtifactError(f"format {manifest['format']!r}; this version reads {FORMAT}")
-            sums = {name: hashlib.sha256(member).hexdigest() for name, member in members.items()}
-            if sums != manifest["sha256"]:
-                raise DamagedArtifactError("a member's checksum does not hold")
-            stages = {name[10:]: members[name].decode() for name in sorted(members) if name.startswith("stages/")}
-            binaries = {name[9:]: members[name] for name in members if name.startswith("binaries/")}
-            return cls(
-                manifest["name"],
-                manifest["target"],
-                Recipe.from_json(manifest["recipe"]),
-                stages,
-                binaries,
-                manifest["resources"],
-                manifest["tools"],
-                manifest["milliseconds"],
-            )
-        except (zipfile.BadZipFile, KeyError, ValueError) as error:
-            raise DamagedArtifactError(f"no artifact of ScanWeaver: {error!r}") from error
+        manifest, members = unpack(data)
+        if manifest.get("format") != FORMAT:
+            raise DamagedArtifactError(f"format {manifest.get('format')!r}; this version reads {FORMAT}")
+        return cls.from_parts(manifest, members)
 
     def save(self, path: str | Path) -> None:
         """Writes the file whole or not at all."""
@@ -112,6 +95,18 @@ class Artifact:
             return cls.from_bytes(Path(path).read_bytes())
         except DamagedArtifactError as error:
             raise DamagedArtifactError(f"{path}: {error}") from error
+
+
+def _kind(value: Any, kind: Any) -> Any:
+    if not isinstance(value, kind):
+        raise TypeError(f"expected {kind}, got {type(value).__name__}")
+    return value
+
+
+def _table(value: Any, kind: Any) -> dict[str, Any]:
+    """A dictionary of values of one kind."""
+    items = cast("dict[str, Any]", _kind(value, dict)).items()
+    return {key: _kind(item, kind) for key, item in items}
 
 
 def write_atomically(path: Path, data: bytes, temporary: Path | None = None) -> None:
