@@ -92,7 +92,7 @@ def programs() -> Iterator[tuple[str, Any, list[torch.Tensor], dict[str, Any]]]:
         return torch.randn(shape).transpose(-1, -2).contiguous().transpose(-1, -2)
 
     for layout, over_time in (("steps", time_last), ("channels", time_first)):
-        for strategy in ("lanes", "serial"):
+        for strategy in ("lanes", "blelloch", "serial"):
             for reverse in (False, True):
                 options = {"strategy": strategy, "reverse": reverse, "return_last": True}
                 name = f"{layout} {strategy}{' reverse' if reverse else ''}"

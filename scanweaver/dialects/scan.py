@@ -19,35 +19,27 @@ refused has algebra `sequential`, no regions, and the reason.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntAttr, StringAttr, i32, i64
-from xdsl.dialects.llvm import LLVMPointerType
-from xdsl.ir import Attribute, Block, Dialect, ParametrizedAttribute, Region, SSAValue
+from xdsl.dialects.builtin import DenseArrayBase, StringAttr, i64
+from xdsl.ir import Attribute, Block, Dialect, Region, SSAValue
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
     IRDLOperation,
-    irdl_attr_definition,
     irdl_op_definition,
     opt_prop_def,
     prop_def,
     region_def,
     traits_def,
-    var_operand_def,
-    var_result_def,
 )
-from xdsl.parser import AttrParser, Parser
+from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator
+from xdsl.traits import IsolatedFromAbove, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from scanweaver.dialects.block_scan import BlockScanOp, DownSweepOp, UpSweepOp
 from scanweaver.dialects.iteration import IterationOp, IteratorKind
 from scanweaver.dialects.iteration_syntax import parse_iteration, print_iteration, print_line
 from scanweaver.dialects.recurrence import (
     Axes,
-    ReduceOp,
-    RenameOp,
-    TakeOp,
     YieldOp,
     block_axes,
     segments,
@@ -55,133 +47,10 @@ from scanweaver.dialects.recurrence import (
     verify_inits,
     verify_step,
 )
+from scanweaver.dialects.scan_regions import ScanYieldOp, check_elementwise, check_types, yielded
+from scanweaver.dialects.schedule import ScheduleAttr
 
 SEQUENTIAL = "sequential"
-WORKGROUP = LLVMPointerType(IntAttr(3))
-"""A pointer to a block's shared memory."""
-
-
-@irdl_attr_definition
-class ScheduleAttr(ParametrizedAttribute):
-    """Where each value of a scan lives.
-
-        #scan.schedule<target = "sm_90", order = [b, d], vector = "", lanes = 32, warps = 1, row_lanes = 1,
-                       row_warps = 4, steps = 4>
-
-    `order`: the parallel axes as rows are numbered, innermost last. `lanes` of a warp and `warps` of a block take
-    consecutive stretches of `steps` steps of one row's tile of `lanes · warps · steps` steps; `row_lanes` lanes and
-    `row_warps` warps take neighbouring rows. All four 1 across time is the serial walk. On a CPU, `vector` is the axis
-    that the `row_lanes` elements of a vector run along ("": scalars).
-    """
-
-    name = "scan.schedule"
-    target: StringAttr
-    order: ArrayAttr[StringAttr]
-    vector: StringAttr
-    lanes: IntAttr
-    warps: IntAttr
-    row_lanes: IntAttr
-    row_warps: IntAttr
-    steps: IntAttr
-
-    def __init__(
-        self,
-        target: str,
-        order: Sequence[str],
-        *,
-        vector: str = "",
-        lanes: int = 1,
-        warps: int = 1,
-        row_lanes: int = 1,
-        row_warps: int = 1,
-        steps: int = 1,
-    ):
-        super().__init__(
-            StringAttr(target),
-            ArrayAttr(StringAttr(axis) for axis in order),
-            StringAttr(vector),
-            *(IntAttr(value) for value in (lanes, warps, row_lanes, row_warps, steps)),
-        )
-
-    @property
-    def order_axes(self) -> tuple[str, ...]:
-        return tuple(axis.data for axis in self.order)
-
-    @property
-    def is_serial(self) -> bool:
-        return self.lanes.data * self.warps.data == 1
-
-    @property
-    def tile(self) -> int:
-        """Steps of one tile: a sequence cut at a multiple of it gives the same bits."""
-        return self.lanes.data * self.warps.data * self.steps.data
-
-    @property
-    def threads(self) -> int:
-        """Threads of a block."""
-        return self.lanes.data * self.warps.data * self.row_lanes.data * self.row_warps.data
-
-    @property
-    def rows_per_block(self) -> int:
-        return self.row_lanes.data * self.row_warps.data
-
-    def verify(self) -> None:
-        for name in ("lanes", "warps", "row_lanes", "row_warps", "steps"):
-            if cast(IntAttr, getattr(self, name)).data < 1:
-                raise VerifyException(f"{name} of a schedule must be 1 or more")
-        if self.target.data == "cpu":
-            if not self.is_serial:
-                raise VerifyException("a CPU walks time in order: lanes and warps must be 1")
-        elif self.lanes.data * self.row_lanes.data != 32:
-            raise VerifyException(
-                f"lanes and row_lanes share the 32 lanes of a warp, got {self.lanes.data} x {self.row_lanes.data}"
-            )
-
-    def print_parameters(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string("target = ")
-            printer.print_string_literal(self.target.data)
-            printer.print_string(f", order = [{', '.join(self.order_axes)}], vector = ")
-            printer.print_string_literal(self.vector.data)
-            for name in ("lanes", "warps", "row_lanes", "row_warps", "steps"):
-                printer.print_string(f", {name} = {cast(IntAttr, getattr(self, name)).data}")
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        def key(name: str, first: bool = False) -> None:
-            if not first:
-                parser.parse_punctuation(",")
-            parser.parse_keyword(name)
-            parser.parse_punctuation("=")
-
-        with parser.in_angle_brackets():
-            key("target", first=True)
-            target = StringAttr(parser.parse_str_literal())
-            key("order")
-            order = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_identifier)
-            key("vector")
-            parameters: list[Attribute] = [
-                target,
-                ArrayAttr(StringAttr(axis) for axis in order),
-                StringAttr(parser.parse_str_literal()),
-            ]
-            for name in ("lanes", "warps", "row_lanes", "row_warps", "steps"):
-                key(name)
-                parameters.append(IntAttr(parser.parse_integer()))
-        return parameters
-
-
-@irdl_op_definition
-class ScanYieldOp(IRDLOperation):
-    """Ends every region but `step`: `scan.yield %a, %b : f32, f32`."""
-
-    name = "scan.yield"
-    values = var_operand_def()
-    assembly_format = "($values^ `:` type($values))? attr-dict"
-    traits = traits_def(IsTerminator())
-
-    def __init__(self, values: Sequence[SSAValue]):
-        super().__init__(operands=[values])
 
 
 @irdl_op_definition
@@ -459,151 +328,8 @@ class GenericOp(IterationOp):
         return op
 
 
-@irdl_op_definition
-class BlockScanOp(IRDLOperation):
-    """The states before each participant's stretch of a tile, from every participant's folded element.
-
-    Participants are the `warps` · `lanes` (warp-major) of a block that share a row. Participant p gets
-
-        apply(combine(e_0, …, e_{p-1}), carry)        the carry itself for p = 0
-
-        %h = scan.block_scan [lanes 32, row_lanes 1, warps 1] elements(%a, %b : f32, f32) carry(%c : f32)
-               position(%lane, %warp, %row : i32, i32, i32) scratch() combine { … } apply { … }
-
-    `carry` is the same in all participants. `position` is the participant's lane and warp across time, and its row
-    in the block. `scratch` is, where warps > 1, a pointer to workgroup memory per element value: `warps` x rows of it.
-    """
-
-    name = "scan.block_scan"
-    elements = var_operand_def()
-    carry = var_operand_def()
-    position = var_operand_def(i32)
-    scratch = var_operand_def(WORKGROUP)
-    lanes = prop_def(IntAttr)
-    row_lanes = prop_def(IntAttr)
-    warps = prop_def(IntAttr)
-    combine = region_def("single_block")
-    apply = region_def("single_block")
-    res = var_result_def()
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
-    traits = traits_def(IsolatedFromAbove())
-
-    def __init__(
-        self,
-        elements: Sequence[SSAValue],
-        carry: Sequence[SSAValue],
-        position: Sequence[SSAValue],
-        scratch: Sequence[SSAValue],
-        combine: Region,
-        apply: Region,
-        *,
-        lanes: int,
-        row_lanes: int,
-        warps: int,
-    ):
-        super().__init__(
-            operands=[elements, carry, position, scratch],
-            properties={"lanes": IntAttr(lanes), "row_lanes": IntAttr(row_lanes), "warps": IntAttr(warps)},
-            result_types=[[value.type for value in carry]],
-            regions=[combine, apply],
-        )
-
-    def verify_(self) -> None:
-        element = [value.type for value in self.elements]
-        carry = [value.type for value in self.carry]
-        check_elementwise("combine", self.combine.block)
-        check_elementwise("apply", self.apply.block)
-        check_types("combine's arguments", self.combine.block.arg_types, element + element)
-        check_types("combine's yield", [v.type for v in yielded(self.combine)], element)
-        check_types("apply's arguments", self.apply.block.arg_types, element + carry)
-        check_types("apply's yield", [v.type for v in yielded(self.apply)], carry)
-        check_types("results", [r.type for r in self.res], carry)
-        if len(self.position) != 3:
-            raise VerifyException("position is the lane and the warp across time, and the row in the block")
-        if self.lanes.data * self.row_lanes.data > 32 or 32 % (self.lanes.data * self.row_lanes.data):
-            raise VerifyException("lanes and row_lanes share the 32 lanes of a warp")
-        if (self.warps.data > 1) != bool(self.scratch):
-            raise VerifyException("scratch is there exactly where several warps share a row")
-        if self.scratch and len(self.scratch) != len(element):
-            raise VerifyException(f"scratch is one pointer per element value, got {len(self.scratch)}")
-
-    def print(self, printer: Printer) -> None:
-        shape = f"lanes {self.lanes.data}, row_lanes {self.row_lanes.data}, warps {self.warps.data}"
-        printer.print_string(f" [{shape}]")
-        for name in ("elements", "carry", "position", "scratch"):
-            values = cast(Sequence[SSAValue], getattr(self, name))
-            printer.print_string(f" {name}(")
-            printer.print_list(values, printer.print_operand)
-            if values:
-                printer.print_string(" : ")
-                printer.print_list([value.type for value in values], printer.print_attribute)
-            printer.print_string(")")
-        for name, region in (("combine", self.combine), ("apply", self.apply)):
-            printer.print_string(f" {name} ")
-            printer.print_region(region)
-        printer.print_op_attributes(self.attributes, print_keyword=True)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> BlockScanOp:
-        sizes: dict[str, int] = {}
-        with parser.in_square_brackets():
-            for i, name in enumerate(("lanes", "row_lanes", "warps")):
-                if i:
-                    parser.parse_punctuation(",")
-                parser.parse_keyword(name)
-                sizes[name] = parser.parse_integer()
-        groups: list[list[SSAValue]] = []
-        for name in ("elements", "carry", "position", "scratch"):
-            parser.parse_keyword(name)
-            groups.append(parse_typed_values(parser))
-        parser.parse_keyword("combine")
-        combine = parser.parse_region()
-        parser.parse_keyword("apply")
-        op = cls(groups[0], groups[1], groups[2], groups[3], combine, parser.parse_region(), **sizes)
-        attributes = parser.parse_optional_attr_dict_with_keyword()
-        if attributes is not None:
-            op.attributes |= attributes.data
-        return op
-
-
-def parse_typed_values(parser: Parser) -> list[SSAValue]:
-    """`(%a, %b : f32, f32)` or `()`."""
-    parser.parse_punctuation("(")
-    names = parser.parse_optional_undelimited_comma_separated_list(
-        parser.parse_optional_unresolved_operand, parser.parse_unresolved_operand
-    )
-    if not names:
-        parser.parse_punctuation(")")
-        return []
-    parser.parse_punctuation(":")
-    types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-    parser.parse_punctuation(")")
-    return list(parser.resolve_operands(names, types, parser.pos))
-
-
-def yielded(region: Region) -> tuple[SSAValue, ...]:
-    """What a region's `scan.yield` yields."""
-    op = region.block.last_op
-    if not isinstance(op, ScanYieldOp):
-        raise VerifyException("the region ends in scan.yield")
-    return tuple(op.values)
-
-
-def check_elementwise(what: str, block: Block) -> None:
-    """A lane holds one position of an element: combine and apply are straight-line and read no other."""
-    for op in block.ops:
-        if op.regions or isinstance(op, ReduceOp | RenameOp | TakeOp):
-            raise VerifyException(f"{what} is straight-line and works position by position, got {op.name}")
-
-
-def check_types(what: str, got: Sequence[Attribute], expected: Sequence[Attribute]) -> None:
-    if tuple(got) != tuple(expected):
-        names = [", ".join(str(type) for type in types) or "none" for types in (expected, got)]
-        raise VerifyException(f"{what} must be {names[0]}, got {names[1]}")
-
-
 Scan = Dialect(
     "scan",
-    [BlockScanOp, ComponentOp, GenericOp, ScanYieldOp],
+    [BlockScanOp, ComponentOp, DownSweepOp, GenericOp, ScanYieldOp, UpSweepOp],
     [ScheduleAttr],
 )

@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from math import prod
 
 from scanweaver.dialects.iteration import IteratorKind
-from scanweaver.dialects.scan import GenericOp, ScheduleAttr
+from scanweaver.dialects.scan import GenericOp
+from scanweaver.dialects.schedule import BLELLOCH, SHUFFLE, ScheduleAttr
 from scanweaver.errors import NotAssociativeError, ScanWeaverError
 from scanweaver.schedule import chip
 from scanweaver.transforms.skeleton.memory import byte_size
 from scanweaver.transforms.skeleton.phases import needs_single_steps, reads_other_positions
 
-STRATEGIES = ("auto", "lanes", "serial")
+STRATEGIES = ("auto", "lanes", "serial", "blelloch")
+ACROSS_TIME = ("lanes", "blelloch")
 MANY = 1 << 16
 """What a size is taken for where nothing is known of it."""
 
@@ -20,19 +22,20 @@ MANY = 1 << 16
 def choose(op: GenericOp, target: str, strategy: str = "auto", sizes: Mapping[str, int] | None = None) -> ScheduleAttr:
     """The schedule for a target (`sm_90`, `cpu`, …).
 
-    `strategy`: `lanes` puts lanes (or warps) across time, `serial` walks time in order, `auto` takes lanes where the
-    step is proved associative and there is something to gain. `sizes` are hints; a kernel takes any size.
+    `strategy`: `lanes` puts lanes (or warps) across time, `blelloch` does so and scans their folds by two sweeps in
+    workgroup memory, `serial` walks time in order, `auto` takes lanes where the step is proved associative and there
+    is something to gain. `sizes` are hints; a kernel takes any size.
     Raises NotAssociativeError for `lanes` without a proof.
     """
     if strategy not in STRATEGIES:
         raise ScanWeaverError(f"strategy is one of {', '.join(STRATEGIES)}, got {strategy!r}")
     known = dict(sizes or {})
-    if strategy == "lanes" and not op.is_associative:
+    if strategy in ACROSS_TIME and not op.is_associative:
         reasons = "; ".join(c.reason.data for c in op.component_ops if c.reason is not None)
-        raise NotAssociativeError(f'strategy="lanes" needs an associative step, but {reasons}')
+        raise NotAssociativeError(f'strategy="{strategy}" needs an associative step, but {reasons}')
     if target == "cpu":
-        if strategy == "lanes":
-            raise ScanWeaverError('strategy="lanes" is for GPUs: a CPU walks time in order')
+        if strategy in ACROSS_TIME:
+            raise ScanWeaverError(f'strategy="{strategy}" is for GPUs: a CPU walks time in order')
         return _for_cpu(op, known)
     return _for_gpu(op, target, strategy, known)
 
@@ -60,8 +63,16 @@ def _for_gpu(op: GenericOp, target: str, strategy: str, sizes: Mapping[str, int]
     row_warps = max(1, 4 // warps)
     while row_warps > 1 and rows <= row_lanes * row_warps // 2:
         row_warps //= 2
+    algorithm = BLELLOCH if strategy == "blelloch" else SHUFFLE
     schedule = ScheduleAttr(
-        target, order, lanes=lanes, warps=warps, row_lanes=row_lanes, row_warps=row_warps, steps=per_lane
+        target,
+        order,
+        lanes=lanes,
+        warps=warps,
+        row_lanes=row_lanes,
+        row_warps=row_warps,
+        steps=per_lane,
+        algorithm=algorithm,
     )
     return _fitting(op, schedule, limits.shared_bytes)
 
@@ -122,6 +133,7 @@ def _fitting(op: GenericOp, schedule: ScheduleAttr, shared_bytes: int) -> Schedu
         row_lanes=schedule.row_lanes.data,
         row_warps=row_warps,
         steps=schedule.steps.data,
+        algorithm=schedule.algorithm.data,
     )
 
 

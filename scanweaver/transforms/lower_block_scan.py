@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, builtin, llvm, scf
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, i1, i8, i32, i64
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerAttr, IntegerType, i1, i8, i16, i32, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern, op_type_rewrite_pattern
 from xdsl.utils.exceptions import PassFailedException
 
-from scanweaver.dialects import gpu, scan
+from scanweaver.dialects import block_scan, gpu, scan
+from scanweaver.dialects.schedule import ALGORITHMS, BLELLOCH, SHUFFLE
 from scanweaver.transforms.skeleton.memory import byte_size, storage_type
 
 WARP = 32
@@ -114,14 +115,27 @@ class _Shuffles:
     def _from_below(self, value: SSAValue, distance: int) -> SSAValue:
         """The value of the lane `distance` before this one in time (of lanes without one: anything)."""
         offset = self._i32(distance * self.op.row_lanes.data)
-        type = value.type
-        carried = value
-        if isinstance(type, IntegerType) and type.width.data < 32:
-            carried = self._insert(arith.ExtUIOp(value, i32))
+        carried = self._as_words(value)
         shuffled = self.rewriter.insert(gpu.ShuffleOp(carried, offset, self._i32(WARP), "up")).results[0]
-        if carried is value:
-            return shuffled
-        return self._to_bool(shuffled) if type == i1 else self._insert(arith.TruncIOp(shuffled, type))
+        return self._from_words(shuffled, value.type)
+
+    def _as_words(self, value: SSAValue) -> SSAValue:
+        """A value as lanes exchange it: of at least 32 bits."""
+        if isinstance(value.type, Float16Type | BFloat16Type):
+            value = self._insert(arith.BitcastOp(value, i16))
+        if isinstance(value.type, IntegerType) and value.type.width.data < 32:
+            return self._insert(arith.ExtUIOp(value, i32))
+        return value
+
+    def _from_words(self, word: SSAValue, type: Attribute) -> SSAValue:
+        if word.type == type:
+            return word
+        if type == i1:
+            return self._to_bool(word)
+        if isinstance(type, Float16Type | BFloat16Type):
+            return self._insert(arith.BitcastOp(self._insert(arith.TruncIOp(word, i16)), type))
+        assert isinstance(type, IntegerType)
+        return self._insert(arith.TruncIOp(word, type))
 
     # --- small things -----------------------------------------------------------------------------------------
 
@@ -152,10 +166,41 @@ class _Shuffles:
         raise AssertionError("a region without scan.yield")
 
 
+def _as_sweeps(op: scan.BlockScanOp, rewriter: PatternRewriter) -> Sequence[SSAValue]:
+    """Blelloch's two sweeps over all participants of a row."""
+    lane, warp, row = op.position
+    lanes, warps = op.lanes.data, op.warps.data
+    constant = rewriter.insert(arith.ConstantOp(IntegerAttr(lanes, i32)))
+    participant = rewriter.insert(arith.AddiOp(rewriter.insert(arith.MuliOp(warp, constant.result)).result, lane))
+    position = [participant.result, row]
+    by_row = op.row_lanes.data if lanes == 1 else None
+    buffers, states = op.scratch[: len(op.elements)], op.scratch[len(op.elements) :]
+    rewriter.insert(
+        block_scan.UpSweepOp(
+            op.elements, position, buffers, op.combine.clone(), participants=lanes * warps, by_row=by_row
+        )
+    )
+    down = block_scan.DownSweepOp(
+        op.carry, position, buffers, states, op.apply.clone(), participants=lanes * warps, by_row=by_row
+    )
+    return rewriter.insert(down).res
+
+
 class LowerBlockScan(RewritePattern):
+    def __init__(self, algorithm: str):
+        self.algorithm = algorithm
+
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: scan.BlockScanOp, rewriter: PatternRewriter) -> None:
-        rewriter.replace(op, [], _Shuffles(op, rewriter).incoming())
+        if self.algorithm and self.algorithm != op.algorithm.data:
+            raise PassFailedException(
+                f"scan.block_scan has workgroup buffers for {op.algorithm.data}, not for {self.algorithm}: "
+                f"schedule it so, by schedule-scan{{strategy={'lanes' if self.algorithm == SHUFFLE else BLELLOCH}}}"
+            )
+        if op.algorithm.data == BLELLOCH:
+            rewriter.replace(op, [], _as_sweeps(op, rewriter))
+        else:
+            rewriter.replace(op, [], _Shuffles(op, rewriter).incoming())
 
 
 @dataclass(frozen=True)
@@ -164,14 +209,19 @@ class LowerBlockScanPass(ModulePass):
     rewrite: %h = scan.block_scan elements(%e) carry(%c)  ->  log2(lanes) gpu.shuffle rounds; per warp one total in
     workgroup memory, folded in order after a barrier
 
-    `algorithm`: `shuffle`. In a round of distance d a lane combines the element of the lane d before it with its own
-    (Hillis and Steele, CACM 29(12), 1986); then the fold acts on the carry, and the states move up by one lane.
+    rewrite: %h = scan.block_scan blelloch elements(%e) carry(%c)  ->  scan.up_sweep; %h = scan.down_sweep carry(%c)
+
+    In a round of distance d a lane combines the element of the lane d before it with its own (Hillis and Steele, CACM
+    29(12), 1986); then the fold acts on the carry, and the states move up by one lane. The sweeps are Blelloch's
+    (Prefix Sums and Their Applications, CMU-CS-90-190, 1990).
+
+    `algorithm`: the schedule's where it is left out; `shuffle` or `blelloch` hold the schedule to it.
     """
 
     name = "lower-block-scan"
-    algorithm: str = "shuffle"
+    algorithm: str = ""
 
     def apply(self, ctx: Context, op: builtin.ModuleOp) -> None:
-        if self.algorithm != "shuffle":
-            raise PassFailedException(f"algorithm is shuffle, got {self.algorithm}")
-        PatternRewriteWalker(LowerBlockScan(), apply_recursively=False).rewrite_module(op)
+        if self.algorithm and self.algorithm not in ALGORITHMS:
+            raise PassFailedException(f"algorithm is one of {', '.join(ALGORITHMS)}, got {self.algorithm}")
+        PatternRewriteWalker(LowerBlockScan(self.algorithm), apply_recursively=False).rewrite_module(op)

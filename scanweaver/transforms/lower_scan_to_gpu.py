@@ -13,7 +13,9 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from scanweaver.dialects import gpu, nvvm, scan
+from scanweaver.dialects.block_scan import WORKGROUP, sweep_slots
 from scanweaver.dialects.iteration import IteratorKind
+from scanweaver.dialects.schedule import BLELLOCH
 from scanweaver.gpu_exec.abi import RECIPE, Kernel, Recipe
 from scanweaver.transforms.skeleton import kernel as kernels
 from scanweaver.transforms.skeleton.carry import Carry
@@ -25,7 +27,6 @@ from scanweaver.transforms.skeleton.tile import TileWriter, start_states, store_
 
 WARP = 32
 GLOBAL = llvm.LLVMPointerType(IntAttr(1))
-WORKGROUP = llvm.LLVMPointerType(IntAttr(3))
 
 
 class _Workgroup:
@@ -112,7 +113,7 @@ class _KernelWriter:
         self.write.when(None if serial else self.write.is_equal(self.participant, self.write.constant(0)), body)
 
     def _order_warp(self) -> None:
-        """Orders accesses within a warp; where warps share a row, the block scan's barriers have done so."""
+        """Orders accesses within a warp; where the block scan has barriers, they have done so."""
         if not self.schedule.is_serial and self.schedule.warps.data == 1:
             self.write.insert(nvvm.BarWarpSyncOp(self.write.constant(-1, i32)))
 
@@ -147,13 +148,21 @@ class _KernelWriter:
         return carries
 
     def _scratch(self) -> dict[int, list[SSAValue]]:
-        if self.schedule.warps.data == 1:
+        """Workgroup buffers of each component's block scan: an element's values, for sweeps its states too."""
+        schedule = self.schedule
+        participants = schedule.lanes.data * schedule.warps.data
+        sweeps = schedule.algorithm.data == BLELLOCH
+        if sweeps:
+            count = sweep_slots(participants, self.rows_per_block, by_row=schedule.lanes.data == 1)
+        elif schedule.warps.data > 1:
+            count = schedule.warps.data * self.rows_per_block
+        else:
             return {}
-        count = self.schedule.warps.data * self.rows_per_block
-        return {
-            c: [self.shared.buffer(count, type) for type in component.element_types]
-            for c, component in enumerate(self.op.component_ops)
-        }
+        scratch: dict[int, list[SSAValue]] = {}
+        for c, component in enumerate(self.op.component_ops):
+            states = [self.op.states[i].type for i in component.state_indices] if sweeps else []
+            scratch[c] = [self.shared.buffer(count, type) for type in (*component.element_types, *states)]
+        return scratch
 
     # --- time -------------------------------------------------------------------------------------------------
 

@@ -89,6 +89,8 @@ class Evaluator:
         self.component_of = {i: c for c, component in enumerate(self.components) for i in component.state_indices}
         self.axes: dict[SSAValue, Axes] = {}
         self.alias: dict[SSAValue, SSAValue | Old | New] = {}
+        self.kept: dict[SSAValue, Carry] = {}
+        """Values that are computed already, by `placement.keep_untimed`."""
         self._name_values()
         self._tile: Tile | None = None
 
@@ -159,6 +161,8 @@ class Evaluator:
         return scope.memo[key]
 
     def _written(self, value: SSAValue, k: int) -> SSAValue:
+        if value in self.kept:
+            return self.kept[value].load(self.memory, self.positions(tuple(self.axes[value])))
         if isinstance(value, BlockArgument):
             return self._input(value.index, k)
         op = value.owner
@@ -255,26 +259,33 @@ class Evaluator:
 
     def old(self, state: int, k: int) -> SSAValue:
         """The state before step k."""
-        if k == 0:
-            return self._incoming(self.component_of[state])[state]
-        self._incoming(self.component_of[state])
         for earlier in range(k):  # in order of time, so that no step recurses through all before it
             self.new(state, earlier)
-        return self.new(state, k - 1)
+        if k:
+            return self.new(state, k - 1)
+        return self._carried(state) if self.lanes is None else self._incoming(self.component_of[state])[state]
+
+    def _carried(self, state: int) -> SSAValue:
+        """A state before this tile."""
+        key = ("carried", state)
+        scope = self.binder(self.op.state_axes[state])
+        if key not in scope.memo:
+            with self.write.at(scope):
+                positions = self.positions(self.op.states[state].axes)
+                scope.memo[key] = self.carries[state].load(self.memory, positions)
+        return scope.memo[key]
 
     def _incoming(self, index: int) -> dict[int, SSAValue]:
-        """A component's states before this lane's stretch."""
-        component = self.components[index]
-        axes = self.op.state_axes[component.state_indices[0]]
-        scope = self.binder(axes)
+        """A proved component's states before this lane's stretch."""
+        states = self.components[index].state_indices
+        scope = self.binder(self.op.state_axes[states[0]])
         key = ("incoming", index)
         if key not in scope.memo:
             with self.write.at(scope):
-                states = component.state_indices
-                carry = [self.carries[i].load(self.memory, self.positions(self.op.states[i].axes)) for i in states]
-                if self.lanes is not None:
-                    carry = self._scanned(index, component, carry, self.lanes)
-                scope.memo[key] = dict(zip(states, carry, strict=True))
+                assert self.lanes is not None
+                carry = [self._carried(i) for i in states]
+                incoming = self._scanned(index, self.components[index], carry, self.lanes)
+                scope.memo[key] = dict(zip(states, incoming, strict=True))
         return scope.memo[key]
 
     def _scanned(
@@ -296,6 +307,7 @@ class Evaluator:
                 lanes=schedule.lanes.data,
                 row_lanes=schedule.row_lanes.data,
                 warps=schedule.warps.data,
+                algorithm=schedule.algorithm.data,
             )
         )
         return list(op.results)

@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from scanweaver.dialects import scan
 from scanweaver.dialects.iteration import Array, IteratorKind, ResultKind
-from scanweaver.gpu_exec.abi import Operand, Param
+from scanweaver.gpu_exec.abi import RECIPE, Operand, Param
 from scanweaver.transforms.skeleton.memory import Memory, Tensor, byte_size, storage_type
 from scanweaver.transforms.skeleton.scopes import Writer
 
@@ -118,6 +118,9 @@ def check_lowerable(op: scan.GenericOp) -> scan.ScheduleAttr:
             raise PassFailedException(
                 f"output '{name.data}' is {kind.data}; only outputs at every step are lowered yet"
             )
+    for axis in op.axes_of_kind(IteratorKind.STATE):
+        if axis not in op.sizes:
+            raise PassFailedException(f"the size of state axis '{axis}' must be static: its states live in registers")
     if not op.schedule.is_serial and not op.is_associative:
         reasons = "; ".join(c.reason.data for c in op.component_ops if c.reason is not None)
         raise PassFailedException(f"lanes and warps across time need a proof: {reasons}")
@@ -194,6 +197,8 @@ def replace_by_kernel(op: scan.GenericOp, module: ModuleOp) -> str:
     function = op.parent_op()
     if not isinstance(function, func.FuncOp) or not isinstance(function.parent_op(), ModuleOp):
         raise PassFailedException("scan.generic must stand in a func.func of its own, directly in the module")
+    if RECIPE in module.attributes:
+        raise PassFailedException("the module holds a kernel already: one recurrence a module is lowered")
     known = (scan.GenericOp, arith.ConstantOp, func.ReturnOp)
     for inner in function.body.block.ops:
         if not isinstance(inner, known):

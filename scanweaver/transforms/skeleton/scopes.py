@@ -71,6 +71,15 @@ class Writer:
         self.scope = self.root
         self._constants: dict[tuple[Attribute, str], SSAValue] = {}
 
+    @classmethod
+    def before(cls, op: Operation) -> Writer:
+        """A writer in front of an operation."""
+        block = op.parent_block()
+        assert block is not None
+        writer = cls(block)
+        writer.root.anchor = op
+        return writer
+
     def insert(self, op: OpT) -> OpT:
         Rewriter.insert_op(op, self.scope.point)
         return op

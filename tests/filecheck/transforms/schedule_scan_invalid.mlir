@@ -4,7 +4,7 @@
 // RUN: not scanweaver-opt %s -p 'convert-recurrence-to-scan,schedule-scan{sizes="r"}' 2>&1 | filecheck %s --check-prefix SIZES
 
 // LANES:    strategy="lanes" needs an associative step, but math.tanh is not affine in state 'h'
-// STRATEGY: strategy is one of auto, lanes, serial, got 'fast'
+// STRATEGY: strategy is one of auto, lanes, serial, blelloch, got 'fast'
 // CPU:      strategy="lanes"
 // SIZES:    sizes is written as "b=8,t=4096", got "r"
 func.func @refused(%xs: tensor<?x?xf32>) -> tensor<?x?xf32> {

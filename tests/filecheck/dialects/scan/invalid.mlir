@@ -1450,3 +1450,61 @@ func.func @f(%f: f32, %x: tensor<?x?xf32>) {
   }
   return
 }
+
+// -----
+
+func.func @sweep_of_six(%q: f32, %p: i32, %m: !llvm.ptr<3>) {
+  // CHECK: Operation does not verify: participants of a sweep are a power of two, 2 or more, got 6{{$}}
+  scan.up_sweep [participants 6] elements(%q : f32) position(%p, %p : i32, i32) buffers(%m : !llvm.ptr<3>) combine {
+  ^bb0(%x: f32, %y: f32):
+    scan.yield %y : f32
+  }
+  return
+}
+
+// -----
+
+func.func @sweep_without_row(%q: f32, %p: i32, %m: !llvm.ptr<3>) {
+  // CHECK: Operation does not verify: position is the participant and the row in the block{{$}}
+  scan.up_sweep [participants 8] elements(%q : f32) position(%p : i32) buffers(%m : !llvm.ptr<3>) combine {
+  ^bb0(%x: f32, %y: f32):
+    scan.yield %y : f32
+  }
+  return
+}
+
+// -----
+
+func.func @sweep_buffers(%q: f32, %p: i32, %m: !llvm.ptr<3>) {
+  // CHECK: Operation does not verify: buffers is one pointer per element value, got 2{{$}}
+  scan.up_sweep [participants 8] elements(%q : f32) position(%p, %p : i32, i32) buffers(%m, %m : !llvm.ptr<3>, !llvm.ptr<3>) combine {
+  ^bb0(%x: f32, %y: f32):
+    scan.yield %y : f32
+  }
+  return
+}
+
+// -----
+
+func.func @sweep_states(%c: f32, %p: i32, %m: !llvm.ptr<3>) {
+  // CHECK: Operation does not verify: states is one pointer per state, got 0{{$}}
+  %h = scan.down_sweep [participants 8] carry(%c : f32) position(%p, %p : i32, i32) buffers(%m : !llvm.ptr<3>) states() apply {
+  ^bb0(%x: f32, %s: f32):
+    scan.yield %s : f32
+  }
+  return
+}
+
+// -----
+
+func.func @blelloch_scratch(%q: f32, %c: f32, %p: i32, %m: !llvm.ptr<3>) {
+  // CHECK: Operation does not verify: scratch is one pointer per element value and state, got 1{{$}}
+  %h = scan.block_scan blelloch [lanes 32, row_lanes 1, warps 1] elements(%q : f32) carry(%c : f32) position(%p, %p, %p : i32, i32, i32) scratch(%m : !llvm.ptr<3>) combine {
+  ^bb0(%x: f32, %y: f32):
+    scan.yield %y : f32
+  } apply {
+  ^bb0(%x: f32, %s: f32):
+    scan.yield %s : f32
+  }
+  return
+}

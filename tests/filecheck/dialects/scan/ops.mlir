@@ -162,8 +162,8 @@ func.func @schedules() attributes {
 // CHECK:         scan.block_scan [lanes 8, row_lanes 4, warps 2] elements(%q : f32) carry(%c, %c : f32, f32) position(%lane, %warp, %row : i32, i32, i32) scratch(%m : !llvm.ptr<3>) combine {
 
 // GENERIC-LABEL: "func.func"() <{sym_name = "block_scans"
-// GENERIC:       "scan.block_scan"(%p, %q, %c, %lane, %warp, %row) <{lanes = #builtin.int<32>, row_lanes = #builtin.int<1>, warps = #builtin.int<1>, operandSegmentSizes = array<i32: 2, 1, 3, 0>}> ({
-// GENERIC:       "scan.block_scan"(%q, %c, %c, %lane, %warp, %row, %m) <{lanes = #builtin.int<8>, row_lanes = #builtin.int<4>, warps = #builtin.int<2>, operandSegmentSizes = array<i32: 1, 2, 3, 1>}> ({
+// GENERIC:       "scan.block_scan"(%p, %q, %c, %lane, %warp, %row) <{lanes = #builtin.int<32>, row_lanes = #builtin.int<1>, warps = #builtin.int<1>, algorithm = "shuffle", operandSegmentSizes = array<i32: 2, 1, 3, 0>}> ({
+// GENERIC:       "scan.block_scan"(%q, %c, %c, %lane, %warp, %row, %m) <{lanes = #builtin.int<8>, row_lanes = #builtin.int<4>, warps = #builtin.int<2>, algorithm = "shuffle", operandSegmentSizes = array<i32: 1, 2, 3, 1>}> ({
 func.func @block_scans(%p: f32, %q: f32, %c: f32, %lane: i32, %warp: i32, %row: i32, %m: !llvm.ptr<3>) {
   %h = scan.block_scan [lanes 32, row_lanes 1, warps 1] elements(%p, %q : f32, f32) carry(%c : f32) position(%lane, %warp, %row : i32, i32, i32) scratch() combine {
   ^bb0(%p1: f32, %q1: f32, %p2: f32, %q2: f32):
@@ -181,6 +181,33 @@ func.func @block_scans(%p: f32, %q: f32, %c: f32, %lane: i32, %warp: i32, %row: 
   } apply {
   ^bb0(%x: f32, %s: f32, %s2: f32):
     scan.yield %x, %x : f32, f32
+  }
+  return
+}
+
+// CHECK-LABEL: func.func @sweeps
+// CHECK:         scan.block_scan blelloch [lanes 32, row_lanes 1, warps 1] elements(%q : f32) carry(%c : f32) position(%lane, %warp, %row : i32, i32, i32) scratch(%m, %n : !llvm.ptr<3>, !llvm.ptr<3>) combine {
+// CHECK:         scan.up_sweep [participants 32] elements(%q : f32) position(%lane, %row : i32, i32) buffers(%m : !llvm.ptr<3>) combine {
+// CHECK:         scan.down_sweep [participants 8, by_row 32] carry(%c : f32) position(%lane, %row : i32, i32) buffers(%m : !llvm.ptr<3>) states(%n : !llvm.ptr<3>) apply {
+
+// GENERIC-LABEL: "func.func"() <{sym_name = "sweeps"
+// GENERIC:       "scan.up_sweep"(%q, %lane, %row, %m) <{participants = #builtin.int<32>, operandSegmentSizes = array<i32: 1, 2, 1>}> ({
+// GENERIC:       "scan.down_sweep"(%c, %lane, %row, %m, %n) <{participants = #builtin.int<8>, by_row = #builtin.int<32>, operandSegmentSizes = array<i32: 1, 2, 1, 1>}> ({
+func.func @sweeps(%q: f32, %c: f32, %lane: i32, %warp: i32, %row: i32, %m: !llvm.ptr<3>, %n: !llvm.ptr<3>) {
+  %h = scan.block_scan blelloch [lanes 32, row_lanes 1, warps 1] elements(%q : f32) carry(%c : f32) position(%lane, %warp, %row : i32, i32, i32) scratch(%m, %n : !llvm.ptr<3>, !llvm.ptr<3>) combine {
+  ^bb0(%x: f32, %y: f32):
+    scan.yield %y : f32
+  } apply {
+  ^bb0(%x: f32, %s: f32):
+    scan.yield %x : f32
+  }
+  scan.up_sweep [participants 32] elements(%q : f32) position(%lane, %row : i32, i32) buffers(%m : !llvm.ptr<3>) combine {
+  ^bb0(%x: f32, %y: f32):
+    scan.yield %y : f32
+  }
+  %k = scan.down_sweep [participants 8, by_row 32] carry(%c : f32) position(%lane, %row : i32, i32) buffers(%m : !llvm.ptr<3>) states(%n : !llvm.ptr<3>) apply {
+  ^bb0(%x: f32, %s: f32):
+    scan.yield %x : f32
   }
   return
 }
