@@ -1,7 +1,8 @@
 """One small launch of every kernel family, to be run under compute-sanitizer:
 
-    PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 9 python bench/sanitize.py
-    PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool racecheck --error-exitcode 9 python bench/sanitize.py
+    export PYTORCH_NO_CUDA_MEMORY_CACHING=1
+    compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 9 python bench/sanitize.py
+    compute-sanitizer --tool racecheck --error-exitcode 9 python bench/sanitize.py
 
 Without PyTorch's cache each tensor is an allocation of its own, so that an access past its end is one past an
 allocation's. Prints the family and the error of each against the same step in PyTorch, in float64 and time order.

@@ -126,8 +126,19 @@ def bench_affine(rows: int, steps: int, dtype: torch.dtype, channels: bool, stra
     ms = events_ms([lambda x=x: affine(*x, strategy=strategy) for x in inputs])
     gbps = 3 * rows * steps * dtype.itemsize / ms / 1e6
     artifact = affine.artifact(*inputs[0], strategy=strategy)
-    return {"suite": "affine", "rows": rows, "steps": steps, "dtype": str(dtype)[6:], "layout": "channels" if channels else "steps",
-            "strategy": strategy, "schedule": schedule_of(artifact), "error": err, "ms": ms, "GB/s": gbps, "registers": artifact.resources["affine"]["registers"]}  # fmt: skip
+    return {
+        "suite": "affine",
+        "rows": rows,
+        "steps": steps,
+        "dtype": str(dtype)[6:],
+        "layout": "channels" if channels else "steps",
+        "strategy": strategy,
+        "schedule": schedule_of(artifact),
+        "error": err,
+        "ms": ms,
+        "GB/s": gbps,
+        "registers": artifact.resources["affine"]["registers"],
+    }
 
 
 def bench_selective(b: int, d: int, t: int, channels: bool, strategy: str, n: int = 16) -> dict[str, Any]:
@@ -155,9 +166,21 @@ def bench_selective(b: int, d: int, t: int, channels: bool, strategy: str, n: in
     err = error(got[:1, :few], expected)
     ms = events_ms([lambda x=x: selective_scan(*x, strategy=strategy) for x in inputs])
     artifact = selective_scan.artifact(*inputs[0], strategy=strategy)
-    return {"suite": "selective", "b": b, "d": d, "t": t, "n": n, "layout": "channels" if channels else "steps", "strategy": strategy,
-            "schedule": schedule_of(artifact), "error": err, "ms": ms, "python_us": python_us(lambda: selective_scan(*inputs[0], strategy=strategy)) if b * d * t < 2**22 else None,
-            "registers": artifact.resources["selective_scan"]["registers"]}  # fmt: skip
+    small = b * d * t < 2**22
+    return {
+        "suite": "selective",
+        "b": b,
+        "d": d,
+        "t": t,
+        "n": n,
+        "layout": "channels" if channels else "steps",
+        "strategy": strategy,
+        "schedule": schedule_of(artifact),
+        "error": err,
+        "ms": ms,
+        "python_us": python_us(lambda: selective_scan(*inputs[0], strategy=strategy)) if small else None,
+        "registers": artifact.resources["selective_scan"]["registers"],
+    }
 
 
 def schedule_of(artifact: Any) -> str:
