@@ -30,7 +30,7 @@ PAPER_MS = 0.032
 
 def contestants() -> dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]]:
     found: dict[str, Any] = {
-        strategy: partial(affine, strategy=strategy) strategy in ("blelloch", "lanes", "serial")
+        strategy: partial(affine, strategy=strategy) for strategy in ("blelloch", "lanes", "serial")
     }
     sequential = build_cuda()
     if sequential is not None:
