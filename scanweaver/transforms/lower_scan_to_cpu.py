@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.context import Context
 from xdsl.dialects import builtin, func, llvm
 from xdsl.dialects.builtin import FunctionType
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from scanweaver.dialects import scan
 from scanweaver.dialects.iteration import IteratorKind
+from scanweaver.dialects.recurrence import Axes
 from scanweaver.gpu_exec.abi import RECIPE, Kernel, Param, Recipe
 from scanweaver.transforms.functions import Functions
 from scanweaver.transforms.skeleton import kernel as kernels
 from scanweaver.transforms.skeleton.carry import Carry, slots
 from scanweaver.transforms.skeleton.evaluate import Evaluator, Tile
 from scanweaver.transforms.skeleton.lanes import LaneMoves
-from scanweaver.transforms.skeleton.memory import Memory, Steps, Tensor
+from scanweaver.transforms.skeleton.memory import Memory, Steps, Tensor, byte_size
 from scanweaver.transforms.skeleton.phases import reads_other_positions
+from scanweaver.transforms.skeleton.placement import keep_untimed
 from scanweaver.transforms.skeleton.scopes import LoopBody, Writer
 from scanweaver.transforms.skeleton.tile import TileWriter, start_states, store_last
 
 HOST = llvm.LLVMPointerType()
+KEPT_BYTES = 16 * 1024
+"""The most that a value is kept for instead of computed again: half of a first-level cache."""
 
 
 class _RowsWriter:
@@ -66,6 +71,7 @@ class _RowsWriter:
             evaluator = Evaluator(op, write, self.memory, given("input"), self.carries, None)
             outputs, lasts = results("output"), results("last")
             tiles = TileWriter(evaluator, outputs, [self._stores(rows, t.axes) for t in outputs], self.next)
+            keep_untimed(evaluator, self._kept)
             start_states(evaluator, arguments.inits(op, write, tensors))
             self._walk(tiles)
             store_last(evaluator, lasts, [self._stores(rows, t.axes) for t in lasts])
@@ -80,13 +86,22 @@ class _RowsWriter:
         return condition
 
     def _carries(self) -> list[Carry]:
-        carries: list[Carry] = []
-        for state in self.op.states:
-            sizes = {a: self.op.sizes[a] for a in self.op.axes_of_kind(IteratorKind.STATE) if a in state.axes}
-            element = self.memory.lanes(state.type, state.axes)
-            buffer = kernels.buffer(self.write, slots(sizes, self.axis, self.width), element)
-            carries.append(Carry(buffer, element, sizes, vector_axis=self.axis, width=self.width))
-        return carries
+        return [self._carry(state.type, state.axes) for state in self.op.states]
+
+    def _carry(self, type: Attribute, axes: Collection[str]) -> Carry:
+        sizes = self._sizes(axes)
+        element = self.memory.lanes(type, tuple(axes))
+        buffer = kernels.buffer(self.write, slots(sizes, self.axis, self.width), element)
+        return Carry(buffer, element, sizes, vector_axis=self.axis, width=self.width)
+
+    def _kept(self, value: SSAValue, axes: Axes) -> Carry | None:
+        lanes = self.width if self.axis in axes and self.axis not in self._sizes(axes) else 1
+        if prod(self._sizes(axes).values()) * lanes * byte_size(value.type) > KEPT_BYTES:
+            return None
+        return self._carry(value.type, axes)
+
+    def _sizes(self, axes: Collection[str]) -> dict[str, int]:
+        return {axis: self.op.sizes[axis] for axis in self.op.axes_of_kind(IteratorKind.STATE) if axis in axes}
 
     def _walk(self, tiles: TileWriter) -> None:
         """Whole tiles of K steps, then the steps that are left one by one."""

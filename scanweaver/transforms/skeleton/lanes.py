@@ -58,6 +58,24 @@ class LaneMoves:
 
         self._call(write, "scatter", element, [value, base, stride], [], body)
 
+    def load_steps(
+        self, write: Writer, element: Attribute, base: SSAValue, stride: SSAValue, count: int, ahead: int
+    ) -> list[SSAValue]:
+        """`count` vectors; vector k has W neighbours from base + k·stride. `ahead`: 1 or -1, the way of time."""
+
+        def body(write: Writer, arguments: Sequence[SSAValue]) -> list[SSAValue]:
+            base, stride = arguments
+            rows: list[SSAValue] = []
+            next = _strided(write, base, ahead * count, stride, element)
+            for k in range(count):
+                at = _strided(write, base, k, stride, element)
+                rows.append(write.value(llvm.LoadOp(at, self._vector(element), alignment=_bytes(element))))
+                _prefetch(write, _strided(write, next, k, stride, element), 0)
+            return rows
+
+        name = f"load_{count}_steps" if ahead > 0 else f"load_{count}_steps_back"
+        return self._call(write, name, element, [base, stride], [self._vector(element)] * count, body)
+
     def load_square(
         self, write: Writer, element: Attribute, base: SSAValue, stride: SSAValue, ahead: int
     ) -> list[SSAValue]:
@@ -136,7 +154,7 @@ def _lane(write: Writer, value: SSAValue, i: int) -> SSAValue:
 def _prefetch(write: Writer, address: SSAValue, distance: int) -> None:
     """Asks for the cache line at a distance in bytes. Into the second level: W rows at a stride of a page share a set
     of the first."""
-    at = moved(write, address, write.constant(distance), i8)
+    at = moved(write, address, write.constant(distance), i8) if distance else address
     to_read, second_level, data = (write.constant(value, i32) for value in (0, 2, 1))
     write.insert(llvm.CallIntrinsicOp("llvm.prefetch.p0", [at, to_read, second_level, data], []))
 

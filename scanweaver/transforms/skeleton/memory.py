@@ -92,6 +92,10 @@ class Memory:
     def is_vector(self, axes: Sequence[str]) -> bool:
         return self.width > 1 and self.axis in axes
 
+    def is_gathered(self, tensor: Tensor) -> bool:
+        """Whether a vector of a tensor's elements takes a load a lane."""
+        return self.is_vector(tensor.axes) and tensor.strides[self.axis or ""] != 1
+
     def lanes(self, type: Attribute, axes: Sequence[str]) -> Attribute:
         """The type of a value with these axes."""
         return VectorType(type, [self.width]) if self.is_vector(axes) else type
@@ -131,14 +135,14 @@ class Memory:
         address = self.address(tensor, positions)
         if not self.is_vector(tensor.axes):
             return self._load(address, tensor.element, 1)
-        if tensor.strides[self.axis or ""] == 1:
+        if not self.is_gathered(tensor):
             return self._load(address, tensor.element, self.width)
         stored = self.moves.gather(self.write, storage_type(tensor.element), address, self._between_lanes(tensor))
         return self._loaded(stored, tensor.element)
 
     def store(self, tensor: Tensor, positions: Mapping[str, SSAValue], value: SSAValue) -> None:
         address = self.address(tensor, positions)
-        if self.is_vector(tensor.axes) and tensor.strides[self.axis or ""] != 1:
+        if self.is_gathered(tensor):
             self.moves.scatter(self.write, self._stored(value), address, self._between_lanes(tensor))
         else:
             self._store(address, value)
@@ -163,6 +167,12 @@ class Memory:
             stride, stored = self._between_lanes(tensor), storage_type(tensor.element)
             columns = self.moves.load_square(self.write, stored, first, stride, ahead)
             return steps.ordered([self._loaded(column, tensor.element) for column in columns])
+        if self._is_strip(tensor, steps):
+            first = self.address(tensor, {**positions, time: steps.first})
+            stride, stored = tensor.strides[time], storage_type(tensor.element)
+            assert isinstance(stride, SSAValue)
+            rows = self.moves.load_steps(self.write, stored, first, stride, count, -1 if steps.reverse else 1)
+            return steps.ordered([self._loaded(row, tensor.element) for row in rows])
         run = self._run(tensor, time, steps)
         if run == 1:
             return [self.load(tensor, {**positions, time: at}) for at in steps.positions]
@@ -207,6 +217,10 @@ class Memory:
         transposed."""
         contiguous = tensor.strides[time] == 1 and steps.whole
         return contiguous and self.is_vector(tensor.axes) and len(steps.positions) == self.width
+
+    def _is_strip(self, tensor: Tensor, steps: Steps) -> bool:
+        """Whether each of several steps is a vector of neighbours."""
+        return self.is_vector(tensor.axes) and not self.is_gathered(tensor) and steps.whole and len(steps.positions) > 1
 
     def _run(self, tensor: Tensor, time: str, steps: Steps) -> int:
         """Elements of one access along contiguous time, as many as alignment and the count allow; 1 for vectors."""
