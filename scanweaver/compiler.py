@@ -1,9 +1,9 @@
-"""From a traced recurrence to something that runs: the artifact, from the disk cache or made, on a device."""
+"""From a traced recurrence to its artifact, from the disk cache or made."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scanweaver.gpu_exec.artifact import Artifact
 from scanweaver.gpu_exec.cache import artifact_key, get_or_compile
@@ -40,17 +40,6 @@ def _to_artifact(target: str) -> Callable[..., Artifact]:
     else:
         from scanweaver.gpu_exec.lower import to_artifact
     return to_artifact
-
-
-def load(artifact: Artifact, device: Any) -> Any:
-    """The executable of an artifact on a `torch.device`."""
-    if artifact.target == "cpu":
-        from scanweaver.cpu_exec.launch import CpuExecutable
-
-        return CpuExecutable(artifact)
-    from scanweaver.gpu_exec.launch import GpuExecutable
-
-    return GpuExecutable(artifact, device.index)
 
 
 def function_name(module: ModuleOp) -> str:

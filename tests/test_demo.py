@@ -22,10 +22,10 @@ from scanweaver.demo.inputs import sp500, text_bytes
 from scanweaver.demo.jobs import JOBS, Job, jobs
 from scanweaver.demo.mamba_block import MambaBlock
 from scanweaver.demo.measure import Result, measure
-from scanweaver.demo.proof import proofs
 from scanweaver.demo.report import Report, duration
 from scanweaver.demo.series import weighted_mean, weighted_mean_loop
 from scanweaver.demo.stages import stages
+from scanweaver.explain.proof import proofs
 
 SCANWEAVER = Path(sys.executable).parent / "scanweaver"
 CPU = torch.device("cpu")

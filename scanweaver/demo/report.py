@@ -12,8 +12,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 
 from scanweaver.demo.measure import Result
-from scanweaver.demo.proof import proofs
 from scanweaver.demo.stages import stages
+from scanweaver.explain.proof import proofs
 from scanweaver.gpu_exec.artifact import Artifact
 
 
@@ -79,8 +79,7 @@ class Report:
         self.heading(f"{result.job.title}, on {result.device}")
         self.line(result.job.about)
         for proved in proofs(result.artifact.stages["scan"]):
-            refused = proved.algebra == "sequential"
-            self.line(f"{'not ' * refused}proved: {proved}", style="red" if refused else "green")
+            self.line(f"{'not ' * proved.refused}proved: {proved}", style="red" if proved.refused else "green")
         for artifact in artifacts:
             self.stages(artifact)
         self.line(f"first call, with compiling or reading the cache: {duration(result.ready_milliseconds)}")

@@ -143,7 +143,8 @@ class Arguments:
         if parallel == "newton":
             raise UnsupportedError(f'parallel="newton" is not built yet: call {self.name} with "auto" or "never"')
         strategy = given.get("strategy", self.options.strategy)
-        return Options(given.get("return_last", False), given.get("reverse", False), parallel, strategy)
+        return_last = given.get("return_last", self.options.return_last)
+        return Options(return_last, given.get("reverse", self.options.reverse), parallel, strategy)
 
 
 def _refuse_parallel(value: Any) -> NoReturn:

@@ -9,23 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp
 
-from scanweaver.dialects.iteration import LayoutAttr
-from scanweaver.dialects.recurrence import GenericOp
 from scanweaver.errors import SignatureError, UnsupportedError
 from scanweaver.frontend.arguments import Arguments, Decided, Options
-from scanweaver.frontend.dtypes import kind_of
+from scanweaver.frontend.dtypes import as_number, kind_of
 from scanweaver.frontend.memory import alignment, contiguous_axis, dense_strides
 from scanweaver.frontend.parameters import Parameters
 from scanweaver.frontend.resolution import Resolution, torch_dtype
 from scanweaver.frontend.signature import Signature
 from scanweaver.frontend.specialization import Given, Specialization
-from scanweaver.frontend.trace import result_dtypes
-from scanweaver.frontend.values import as_number
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
 
 _REMEMBERED = 4096
 """Bindings kept; all are dropped when there are more, as in serving with ever new lengths."""
@@ -39,7 +37,8 @@ class Layout:
     align: int
 
 
-_SCALAR = Layout("", 1)
+ANYWHERE = Layout("", 1)
+"""Says nothing: any strides, any alignment. A number's layout too."""
 
 
 @dataclass(eq=False)
@@ -213,7 +212,7 @@ def _operand_layout(
     given: Given, value: Any, sizes: Mapping[str, int], strides: Mapping[str, int], time: str, reverse: bool
 ) -> Layout:
     if given.scalar:
-        return _SCALAR
+        return ANYWHERE
     return _layout(given.axes, sizes, strides, time, value.element_size(), value.data_ptr(), reverse)
 
 
@@ -234,12 +233,23 @@ def _layout(
 
 def set_layouts(module: ModuleOp, binding: Binding) -> None:
     """Write into a traced module where the operands and results of `binding` are contiguous and aligned."""
-    (generic,) = (op for op in module.walk() if isinstance(op, GenericOp))
+    from scanweaver.frontend.trace import iteration_of, result_dtypes  # xDSL, which loaded artifacts do without
+
     given = iter(binding.layouts)
-    layouts = [next(given) if init else _SCALAR for init in binding.specialization.inits]
+    layouts = [next(given) if init else ANYWHERE for init in binding.specialization.inits]
     layouts += given
     layouts += [
         binding.result_layout(result.axes, torch_dtype(dtype).itemsize)
-        for result, dtype in zip(generic.result_arrays, result_dtypes(module), strict=True)
+        for result, dtype in zip(iteration_of(module).result_arrays, result_dtypes(module), strict=True)
     ]
-    generic.layouts = ArrayAttr(LayoutAttr(layout.contiguous, layout.align) for layout in layouts)
+    write_layouts(module, layouts)
+
+
+def write_layouts(module: ModuleOp, layouts: Sequence[Layout]) -> None:
+    """Write layouts into a module that holds one recurrence: of each start, input and result."""
+    from xdsl.dialects.builtin import ArrayAttr
+
+    from scanweaver.dialects.iteration import LayoutAttr
+    from scanweaver.frontend.trace import iteration_of
+
+    iteration_of(module).layouts = ArrayAttr(LayoutAttr(layout.contiguous, layout.align) for layout in layouts)

@@ -1,8 +1,11 @@
-"""Element types: the names that users write and the short names that the compiler uses."""
+"""Element types: the names that users write and the short names that the compiler uses; and numbers."""
 
 from __future__ import annotations
 
+import numbers
 from typing import Any, Literal
+
+from scanweaver.errors import UnsupportedError
 
 Kind = Literal["bool", "int", "float", "complex"]
 
@@ -42,3 +45,18 @@ def short_name(dtype: Any) -> str | None:
         return _PYTHON.get(dtype)
     name = str(dtype).removeprefix("torch.")
     return SHORT.get(name) or (name if name in LONG else None)
+
+
+def as_number(x: Any) -> float | None:
+    """`x` as a Python bool, int or float; None where it is no number."""
+    if isinstance(x, bool | int | float):
+        return x
+    if (type(x).__module__, type(x).__name__) in (("numpy", "bool"), ("numpy", "bool_")):
+        return bool(x)
+    if isinstance(x, numbers.Integral):
+        return int(x)
+    if isinstance(x, numbers.Real):
+        return float(x)
+    if isinstance(x, numbers.Complex):
+        raise UnsupportedError("complex numbers in a step are not built yet")
+    return None

@@ -17,12 +17,11 @@ from xdsl.ir import Operation, SSAValue
 
 from scanweaver.dialects.recurrence import ReduceOp, RenameOp, TakeOp
 from scanweaver.errors import SignatureError, UnsupportedError
-from scanweaver.frontend.dtypes import LONG, kind_of, short_name
+from scanweaver.frontend.dtypes import LONG, as_number, kind_of, short_name
 from scanweaver.frontend.misuse import FUNCTIONS, refuse, user_source
 from scanweaver.frontend.values import (
     Operand,
     Value,
-    as_number,
     as_value,
     compare,
     convert,

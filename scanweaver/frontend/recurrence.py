@@ -10,6 +10,7 @@ from scanweaver.errors import UnsupportedError
 from scanweaver.frontend.arguments import Options
 from scanweaver.frontend.parameters import read_parameters
 from scanweaver.frontend.signature import parse_signature
+from scanweaver.frontend.source import PythonStep
 
 if TYPE_CHECKING:
     from scanweaver.gpu_exec.artifact import Artifact
@@ -41,6 +42,7 @@ class Recurrence:
         functools.update_wrapper(self, function)
         self.function = function
         self.signature = parse_signature(signature, time=time, batch=batch)
+        self._source = PythonStep(function, self.signature)
         self._parameters = read_parameters(function, self.signature)
         self._options = Options(parallel=parallel, strategy=strategy)
 
@@ -54,7 +56,7 @@ class Recurrence:
     def _planner(self) -> Any:
         from scanweaver.frontend.plan import Planner
 
-        return Planner(self.function, self.signature)
+        return Planner(self._source)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         # `operands` keeps converted tensors alive until the kernel is enqueued

@@ -21,6 +21,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from scanweaver.dialects.iteration import (
     Direction,
+    IterationOp,
     IteratorKind,
     ResultKind,
     iteration_properties,
@@ -28,14 +29,13 @@ from scanweaver.dialects.iteration import (
 )
 from scanweaver.dialects.recurrence import GenericOp, ReduceOp, RenameOp, TakeOp, YieldOp
 from scanweaver.errors import SignatureError
-from scanweaver.frontend.dtypes import LONG, SHORT, kind_of
+from scanweaver.frontend.dtypes import LONG, SHORT, as_number, kind_of
 from scanweaver.frontend.signature import Array, Signature
 from scanweaver.frontend.specialization import Given, Specialization
 from scanweaver.frontend.values import (
     FloatType,
     Tracing,
     Value,
-    as_number,
     as_value,
     convert,
     mlir_type,
@@ -62,6 +62,12 @@ def trace_step(
     return _Tracer(function, signature, specialization).module()
 
 
+def iteration_of(module: ModuleOp) -> IterationOp:
+    """The recurrence that a module holds, as `recurrence.generic` or already as `scan.generic`."""
+    (generic,) = (op for op in module.walk() if isinstance(op, IterationOp))
+    return generic
+
+
 def result_dtypes(module: ModuleOp) -> tuple[str, ...]:
     """The short dtypes of a traced function's results: MLIR's types do not tell `u8` from `i8`."""
     (function,) = (op for op in module.walk() if isinstance(op, func.FuncOp))
@@ -71,8 +77,7 @@ def result_dtypes(module: ModuleOp) -> tuple[str, ...]:
 
 def touched_axes(module: ModuleOp) -> tuple[str, ...]:
     """The axes that the step of a traced module reduces, renames or takes from: their sizes are compiled in."""
-    (generic,) = (op for op in module.walk() if isinstance(op, GenericOp))
-    return generic.axes_of_kind(IteratorKind.STATE)
+    return iteration_of(module).axes_of_kind(IteratorKind.STATE)
 
 
 def renamed_axes(module: ModuleOp) -> tuple[tuple[str, str], ...]:

@@ -7,7 +7,6 @@ that meet floats become floats; a bool takes part in comparisons and `& | ^ ~` o
 from __future__ import annotations
 
 import math
-import numbers
 import operator
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NoReturn, TypeAlias
@@ -31,7 +30,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Block, Operation, SSAValue
 
 from scanweaver.errors import UnsupportedError
-from scanweaver.frontend.dtypes import Kind, kind_of
+from scanweaver.frontend.dtypes import Kind, as_number, kind_of
 from scanweaver.frontend.misuse import (
     FUNCTIONS,
     OPERATORS,
@@ -262,21 +261,6 @@ Operand: TypeAlias = Value | float
 
 
 # --- conversions ------------------------------------------------------------------------------------------------
-
-
-def as_number(x: Any) -> float | None:
-    """`x` as a Python bool, int or float; None where it is no number."""
-    if isinstance(x, bool | int | float):
-        return x
-    if (type(x).__module__, type(x).__name__) in (("numpy", "bool"), ("numpy", "bool_")):
-        return bool(x)
-    if isinstance(x, numbers.Integral):
-        return int(x)
-    if isinstance(x, numbers.Real):
-        return float(x)
-    if isinstance(x, numbers.Complex):
-        raise UnsupportedError("complex numbers in a step are not built yet")
-    return None
 
 
 def number_kind(x: Any) -> ScalarKind:

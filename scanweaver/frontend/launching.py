@@ -1,0 +1,93 @@
+"""How a bound call runs: results allocated, the kernel launched, results arranged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+
+from scanweaver.config import config
+from scanweaver.errors import SignatureError
+from scanweaver.frontend.binding import Binding
+from scanweaver.frontend.signature import Signature
+from scanweaver.gpu_exec.artifact import Artifact
+
+Results = Sequence[tuple[tuple[str, ...], torch.dtype]]
+"""The dimensions and dtype of every result: outputs, then last states."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What was compiled, and what runs it on one device."""
+
+    artifact: Artifact
+    executable: Any
+
+
+class Plan:
+    """A call's launch: all that its binding decides is worked out here, once.
+
+    `strides`: one dictionary for each of the kernel's operands that a call gives.
+    """
+
+    def __init__(
+        self,
+        binding: Binding,
+        strides: Sequence[Mapping[str, int]],
+        results: Results,
+        kernel: Kernel,
+        arrange: Callable[[list[Any]], Any],
+    ):
+        self.artifact = kernel.artifact
+        self.arrange = arrange
+        self.device = binding.device
+        self.results = [(binding.shape(axes), binding.result_strides(axes), dtype) for axes, dtype in results]
+        of_results = [
+            dict(zip(axes, result[1], strict=True)) for (axes, _), result in zip(results, self.results, strict=True)
+        ]
+        self.launch = kernel.executable.prepare(binding.sizes, [*strides, *of_results])
+        self.index = binding.device.index if binding.device.type == "cuda" else None
+
+    def __call__(self, values: list[int | float]) -> Any:
+        device = self.device
+        results = [
+            torch.empty_strided(shape, strides, dtype=dtype, device=device) for shape, strides, dtype in self.results
+        ]
+        values += [result.data_ptr() for result in results]
+        if self.index is None:
+            self.launch(values)
+        else:
+            self.launch(values, torch._C._cuda_getCurrentRawStream(self.index))  # pyright: ignore
+        return self.arrange(results)
+
+
+def arrangement(signature: Signature, return_last: bool, last_computed: bool) -> Callable[[list[Any]], Any]:
+    """What a call returns of its results; `last_computed`: last states follow the outputs."""
+    outputs = 0 if signature.mode == "last" else len(signature.outputs)
+
+    def one_or_all(results: list[Any]) -> Any:
+        return results[0] if len(results) == 1 else tuple(results)
+
+    if outputs and return_last:
+        return lambda results: (one_or_all(results[:outputs]), one_or_all(results[outputs:]))
+    if outputs and last_computed:
+        return lambda results: one_or_all(results[:outputs])
+    return one_or_all
+
+
+def target_of(device: torch.device) -> str:
+    """What to compile for: the host, or the device's chip."""
+    if device.type == "cpu":
+        return "cpu"
+    if device.type != "cuda":
+        raise SignatureError(f"expected tensors on the CPU or a CUDA device, got device {device}")
+    return config.target or _chip(device.index)
+
+
+@cache
+def _chip(index: int) -> str:
+    major, minor = torch.cuda.get_device_capability(index)
+    return f"sm_{major}{minor}"
