@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from seed import SEED
 
 
 def _why_no_gpu() -> str | None:
@@ -11,6 +12,10 @@ def _why_no_gpu() -> str | None:
     if torch.cuda.is_available():
         return None
     return "needs a CUDA GPU: " + ("none found" if torch.version.cuda else "this torch is a CPU build")
+
+
+def pytest_report_header() -> str:
+    return f"seed of the random tests: {SEED} (SCANWEAVER_TEST_SEED={SEED} repeats it)"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

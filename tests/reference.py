@@ -6,19 +6,12 @@ states. `assert_accurate(got, loop, *args)` runs a loop in float64 and in float3
 
 from __future__ import annotations
 
-import os
-import random
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-
-_RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID")  # the same in all workers of a run, which must collect the same tests
-SEED = int(os.environ.get("SCANWEAVER_TEST_SEED") or (zlib.crc32(_RUN.encode()) if _RUN else random.getrandbits(31)))
-"""New in every run; SCANWEAVER_TEST_SEED repeats one."""
 
 FLOOR = {torch.float64: 1e-14, torch.float32: 1e-6, torch.bfloat16: 4e-3, torch.float16: 1e-3}
 """The error in norm that is always granted: of a half, one rounding."""

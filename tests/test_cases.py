@@ -12,6 +12,7 @@ import reference
 import torch
 from poison import poisoned
 from reference import assert_accurate
+from seed import SEED
 
 import scanweaver as sw
 from scanweaver.errors import DriverError, ToolchainError
@@ -36,8 +37,8 @@ def close(got: torch.Tensor, want: Any) -> None:
 
 
 def fresh(*shape: int, low: float, high: float, device: str) -> torch.Tensor:
-    print(f"SCANWEAVER_TEST_SEED={reference.SEED}")
-    generator = torch.Generator(device).manual_seed(reference.SEED + len(shape))
+    print(f"SCANWEAVER_TEST_SEED={SEED}")
+    generator = torch.Generator(device).manual_seed(SEED + len(shape))
     return low + (high - low) * torch.rand(shape, generator=generator, device=device)
 
 

@@ -16,6 +16,7 @@ import pytest
 import reference
 import torch
 from poison import poisoned
+from seed import SEED
 
 import scanweaver as sw
 
@@ -75,7 +76,7 @@ def covering(factors: Mapping[str, tuple[Any, ...]], limit: int, rng: random.Ran
 
 
 def _cases(device: str) -> Iterable[Any]:
-    rng = random.Random(f"{reference.SEED} {device}")
+    rng = random.Random(f"{SEED} {device}")
     for case in covering(FACTORS | {"strategy": STRATEGIES[device]}, STATE_STEPS[device], rng):
         named = [str(case[name]).removeprefix("torch.") for name in FACTORS if not isinstance(case[name], bool)]
         flags = [name for name in ("reverse", "return_last") if case[name]]
@@ -112,7 +113,7 @@ class Inputs:
     """Random tensors of one case, from its own seed."""
 
     def __init__(self, case: Case, device: str):
-        self.generator = torch.Generator(device).manual_seed(random.Random(f"{reference.SEED} {case}").getrandbits(40))
+        self.generator = torch.Generator(device).manual_seed(random.Random(f"{SEED} {case}").getrandbits(40))
         self.device = device
         self.case = case
 
@@ -145,7 +146,7 @@ def states(h: Any, x: Any, dt: Any, A: Any, B: Any, C: Any) -> Any:
 
 @pytest.mark.parametrize(("device", "case"), [*_cases("cpu"), *_cases("cuda")])
 def test_every_pair(device: str, case: Case) -> None:
-    print(f"SCANWEAVER_TEST_SEED={reference.SEED}")
+    print(f"SCANWEAVER_TEST_SEED={SEED}")
     draw = Inputs(case, device)
     (batch, channels), steps, n = ROWS[case["rows"]], case["T"], case["N"]
     options = {name: case[name] for name in ("reverse", "return_last", "strategy")}
@@ -172,7 +173,7 @@ def test_every_pair(device: str, case: Case) -> None:
 
 
 def test_the_design_covers_every_pair() -> None:
-    cases = covering(FACTORS | {"strategy": STRATEGIES["cuda"]}, STATE_STEPS["cuda"], random.Random(reference.SEED))
+    cases = covering(FACTORS | {"strategy": STRATEGIES["cuda"]}, STATE_STEPS["cuda"], random.Random(SEED))
     met = set[tuple[Any, ...]]().union(*map(_pairs, cases))
     assert len(cases) < 300
     assert all(_size(case) <= STATE_STEPS["cuda"] for case in cases)
@@ -188,6 +189,23 @@ def test_a_layout_keeps_the_values(layout: str) -> None:
     assert torch.equal(laid, x[:1].expand(3, -1, -1) if layout == "expanded" else x)
 
 
+@pytest.mark.parametrize("at", [-1, 6])
+def test_a_write_outside_a_result_is_seen(at: int) -> None:
+    with pytest.raises(AssertionError, match="outside its result"), poisoned():
+        x = torch.empty_strided((2, 3), (3, 1), dtype=torch.float32, device=torch.device("cpu"))
+        assert bool(x.isnan().all()), "what is not written stays NaN"
+        x.as_strided((), (), x.storage_offset() + at).fill_(0)
+
+
+def test_the_contract_refuses_what_is_off_and_what_is_missing() -> None:
+    a, b = torch.rand(3, 50), torch.rand(3, 50)
+    right = reference.affine(a, b, dtype=torch.float64)[0].float()
+    reference.assert_accurate(right, reference.affine, a, b)
+    for wrong in (right * (1 + 1e-5), right.masked_fill(right == right[1, 7], torch.nan), right[:, :-1]):
+        with pytest.raises(AssertionError):
+            reference.assert_accurate(wrong, reference.affine, a, b)
+
+
 # --- the longest with the most rows ------------------------------------------------------------------------------
 
 
@@ -198,7 +216,7 @@ def test_longest_with_most_rows(strategy: str) -> None:
     rows, steps = max(FACTORS["rows"]), max(FACTORS["T"])
     if torch.cuda.mem_get_info()[0] < 4 * rows * steps * 4:
         pytest.skip(f"needs {4 * rows * steps * 4 >> 30} GiB of free GPU memory")
-    generator = torch.Generator("cuda").manual_seed(reference.SEED)
+    generator = torch.Generator("cuda").manual_seed(SEED)
     a = torch.empty(rows, steps, device="cuda").uniform_(0.5, 1, generator=generator)
     b = torch.empty(rows, steps, device="cuda").uniform_(-1, 1, generator=generator)
     y, last = sw.affine_scan(a, b, return_last=True, strategy=strategy)

@@ -14,6 +14,7 @@ import reference
 import torch
 from poison import poisoned
 from reference import assert_accurate
+from seed import SEED
 
 import scanweaver as sw
 from scanweaver.frontend.recurrence import Recurrence
@@ -30,8 +31,8 @@ def device(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def rand(device: str) -> Callable[..., torch.Tensor]:
-    print(f"SCANWEAVER_TEST_SEED={reference.SEED}")
-    generator = torch.Generator(device).manual_seed(reference.SEED)
+    print(f"SCANWEAVER_TEST_SEED={SEED}")
+    generator = torch.Generator(device).manual_seed(SEED)
 
     def rand(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         return (2 * torch.rand(shape, generator=generator, device=device) - 1).to(dtype)

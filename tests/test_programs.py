@@ -9,6 +9,7 @@ import reference
 import torch
 from poison import poisoned
 from reference import assert_accurate
+from seed import SEED
 
 import scanweaver as sw
 
@@ -24,8 +25,8 @@ Where = tuple[str, str]
 
 
 def fresh(where: Where, *shape: int, low: float = -1, high: float = 1, salt: int = 0) -> torch.Tensor:
-    print(f"SCANWEAVER_TEST_SEED={reference.SEED}")
-    generator = torch.Generator(where[0]).manual_seed(reference.SEED + salt)
+    print(f"SCANWEAVER_TEST_SEED={SEED}")
+    generator = torch.Generator(where[0]).manual_seed(SEED + salt)
     return low + (high - low) * torch.rand(shape, generator=generator, device=where[0])
 
 
@@ -316,6 +317,25 @@ def test_a_step_in_float64_whose_output_is_narrow(where: Where, dtype: torch.dty
     y, last = mixed(x, a, return_last=True, strategy=where[1])
     assert (y.dtype, last.dtype) == (dtype, torch.float64)
     assert_accurate((y, last), reference.affine, a, x)
+
+
+@sw.recurrence("h[]; x[t b d], w[b] -> y[t b]")
+def pooled(h: Any, x: Any, w: Any) -> Any:
+    y = h + w
+    return sw.tanh(sw.sum(w, "b") + h), y
+
+
+@IN_ORDER
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_a_reduction_that_knows_no_rows_is_worked_out_before_them(where: Where, dtype: torch.dtype) -> None:
+    """`w` is reduced outside of the rows' loop, and read inside of it as well."""
+    x, w = fresh(where, 11, 4, 5), fresh(where, 4, salt=1).to(dtype)
+    y, last = pooled(x, w, return_last=True, strategy=where[1])
+    h, total = torch.zeros((), dtype=torch.float64, device=x.device), w.double().sum()
+    for row in y:
+        torch.testing.assert_close(row.double(), h + w.double(), rtol=1e-5, atol=1e-5)
+        h = torch.tanh(total + h)
+    torch.testing.assert_close(last.double(), h, rtol=1e-5, atol=1e-5)
 
 
 # --- for chips that are not there ----------------------------------------------------------------------------------

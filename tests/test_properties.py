@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 import torch
+from checked import Checked
+from drawing import Memory, memories, programs, tensor
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 from poison import poisoned
-from programs import Checked, Memory, Program, memories, programs, tensor
+from programs import Input, Program
 from reference import flat
 from torch import Tensor
 
@@ -204,8 +206,6 @@ def test_the_bound_is_not_so_wide_that_anything_passes() -> None:
 
 def test_tensors_lie_as_they_are_told() -> None:
     """The values do not depend on the place, except where a dimension is repeated."""
-    from programs import Input
-
     of = Input(("d", "t", "b"), torch.float32, 1.0)
     sizes, made = {"b": 2, "d": 3, "t": 4}, {}
     for order in range(6):

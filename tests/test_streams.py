@@ -10,6 +10,7 @@ import pytest
 import reference
 import torch
 from reference import assert_accurate
+from seed import SEED
 
 import scanweaver as sw
 
@@ -36,7 +37,7 @@ Function = Callable[[torch.Tensor], torch.Tensor]
 
 
 def inputs(device: str = "cuda") -> torch.Tensor:
-    generator = torch.Generator(device).manual_seed(reference.SEED)
+    generator = torch.Generator(device).manual_seed(SEED)
     return 2 * torch.rand(4, 64, 1000, device=device, generator=generator) - 1
 
 
