@@ -6,6 +6,12 @@ The header's assembly, in `iteration_syntax.py`, reads
       states(h[b, d, n] = %h0[d, n] : tensor<?x16xf32>)
       inputs(u = %u[b, d, t] : tensor<?x?x?xbf16>, A = %A[d, n] : tensor<?x16xf32>)
       results(y[b, d, t] : tensor<?x?x?xbf16>, last h[b, d, n] : tensor<?x?x16xf32>)
+
+or, where states live in a pool (`slots.py` has the rules),
+
+      states(h[b, d] = %pool[@b, d] : tensor<?x?xf32>)
+      slots(%slots[b] : tensor<?xi32>)
+      results(last h[@b, d] into %pool : tensor<?x?xf32>)
 """
 
 from __future__ import annotations
@@ -31,7 +37,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Attribute, ParametrizedAttribute, SpacedOpaqueSyntaxAttribute
-from xdsl.ir.affine import AffineBinaryOpExpr, AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.ir.affine import AffineBinaryOpExpr, AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap, AffineSymExpr
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -122,11 +128,15 @@ class LayoutAttr(ParametrizedAttribute):
 
 @dataclass(frozen=True)
 class Array:
-    """One operand or result as the iteration space sees it: its name, its axes in dimension order, its type."""
+    """One operand or result as the iteration space sees it: its name, its axes in dimension order, its type.
+
+    `pooled`: its positions along the slot axis are slots, of which there are as many as it has, not rows.
+    """
 
     name: str
     axes: tuple[str, ...]
     type: Attribute
+    pooled: bool = False
 
     @property
     def element_type(self) -> Attribute:
@@ -157,6 +167,8 @@ class IterationOp(IRDLOperation, ABC):
     inits = var_operand_def()
     inputs = var_operand_def()
     offsets = opt_operand_def()
+    slots = opt_operand_def()
+    destinations = var_operand_def()
 
     axes = prop_def(ArrayAttr[StringAttr])
     iterator_types = prop_def(ArrayAttr[IteratorAttr])
@@ -171,6 +183,7 @@ class IterationOp(IRDLOperation, ABC):
     output_kinds = prop_def(ArrayAttr[ResultKindAttr])
     last = prop_def(DenseArrayBase.constr(i64))
     layouts = opt_prop_def(ArrayAttr[LayoutAttr])
+    slot_axis = opt_prop_def(StringAttr)
 
     res = var_result_def()
 
@@ -215,8 +228,13 @@ class IterationOp(IRDLOperation, ABC):
         raise NotImplementedError
 
     def map_axes(self, map: AffineMapAttr) -> tuple[str, ...]:
-        """The axes that a map's results name, `t floordiv K` counted as t."""
-        return tuple(self.axis_names[result_dim(expr)] for expr in map.data.results)
+        """The axes that a map's results name, `t floordiv K` counted as t, the slot of a row as the row's axis."""
+        return tuple(self._axis(expr) for expr in map.data.results)
+
+    def _axis(self, expr: AffineExpr) -> str:
+        if isinstance(expr, AffineSymExpr):
+            return self.slot_axis.data if self.slot_axis is not None else ""
+        return self.axis_names[result_dim(expr)]
 
     @property
     def states(self) -> tuple[Array, ...]:
@@ -229,7 +247,7 @@ class IterationOp(IRDLOperation, ABC):
     @property
     def init_arrays(self) -> tuple[Array, ...]:
         return tuple(
-            Array(name.data, self.map_axes(map), init.type)
+            Array(name.data, self.map_axes(map), init.type, is_pooled(map))
             for name, map, init in zip(self.state_names, self.init_maps, self.inits, strict=True)
         )
 
@@ -245,9 +263,30 @@ class IterationOp(IRDLOperation, ABC):
         names = [name.data for name in self.output_names]
         names += [self.state_names.data[i].data for i in self.last_states]
         return tuple(
-            Array(name, self.map_axes(map), result.type)
+            Array(name, self.map_axes(map), result.type, is_pooled(map))
             for name, map, result in zip(names, self.result_maps, self.res, strict=True)
         )
+
+    @property
+    def output_maps(self) -> Sequence[AffineMapAttr]:
+        return self.result_maps.data[: self.num_outputs]
+
+    @property
+    def last_maps(self) -> Sequence[AffineMapAttr]:
+        return self.result_maps.data[self.num_outputs :]
+
+    @property
+    def slot_arrays(self) -> tuple[Array, ...]:
+        """The slots of the rows, where they have some."""
+        if self.slots is None or self.slot_axis is None:
+            return ()
+        return (Array("slots", (self.slot_axis.data,), self.slots.type),)
+
+    def static_sizes(self, array: Array) -> dict[str, int]:
+        """The sizes of axes that an array's type fixes; a pool's says nothing of its rows."""
+        rows = self.slot_axis.data if array.pooled and self.slot_axis is not None else None
+        sizes = dict(zip(array.axes, shape_of(array.type), strict=True))
+        return {axis: size for axis, size in sizes.items() if size >= 0 and axis != rows}
 
     def sample_step(self, output: int) -> int:
         """K of an output stored every K-th step; 1 where it is stored at every step."""
@@ -263,14 +302,16 @@ class IterationOp(IRDLOperation, ABC):
         found: dict[str, int] = {}
         # A sampled result has fewer steps than time.
         results = [array for i, array in enumerate(self.result_arrays) if self.sample_step(i) == 1]
-        for array in (*self.init_arrays, *self.input_arrays, *results):
+        for array in (*self.init_arrays, *self.input_arrays, *self.slot_arrays, *results):
             if not array.is_scalar:
-                found |= {a: n for a, n in zip(array.axes, shape_of(array.type), strict=True) if n >= 0}
+                found |= self.static_sizes(array)
         return found
 
     # --- verification -----------------------------------------------------------------------------------------
 
     def verify_iteration(self) -> None:
+        from scanweaver.dialects.slots import verify_destinations, verify_slots  # which knows this class
+
         names = self.axis_names
         if len(set(names)) != len(names):
             raise VerifyException(f"axes must have different names, got {', '.join(names)}")
@@ -297,7 +338,9 @@ class IterationOp(IRDLOperation, ABC):
         if any(not 0 <= i < self.num_states for i in self.last_states):
             raise VerifyException(f"`last` names states 0 to {self.num_states - 1}, got {list(self.last_states)}")
 
+        verify_slots(self)
         self._verify_maps(times[0])
+        verify_destinations(self)
         self._verify_sizes()
         self._verify_layouts()
         if self.offsets is not None:
@@ -326,10 +369,10 @@ class IterationOp(IRDLOperation, ABC):
         ):
             for i, attr in enumerate(maps):
                 map = attr.data
-                if map.num_dims != len(self.axes) or map.num_symbols:
+                if map.num_dims != len(self.axes) or (map.num_symbols and not is_pooled(attr)):
                     raise VerifyException(f"{kind} map #{i} must be over the {len(self.axes)} axes, got {map}")
                 for expr in map.results:
-                    if isinstance(expr, AffineDimExpr):
+                    if isinstance(expr, AffineDimExpr | AffineSymExpr):
                         continue
                     sampled = (
                         kind == "result"
@@ -338,8 +381,8 @@ class IterationOp(IRDLOperation, ABC):
                     )
                     if not (sampled and is_sampled(expr, self.axis_names.index(time))):
                         raise VerifyException(f"{kind} map #{i} must name axes only, got {map}")
-                dims = [result_dim(expr) for expr in map.results]
-                if len(set(dims)) != len(dims):
+                named = self.map_axes(attr)
+                if len(set(named)) != len(named):
                     raise VerifyException(f"{kind} map #{i} names an axis twice: {map}")
 
         for i, (state, init) in enumerate(zip(self.state_maps, self.init_maps, strict=True)):
@@ -365,6 +408,7 @@ class IterationOp(IRDLOperation, ABC):
         for kind, arrays in (
             ("init", self.init_arrays),
             ("input", self.input_arrays),
+            ("slots", self.slot_arrays),
             ("result", self.result_arrays),
         ):
             for i, array in enumerate(arrays):
@@ -381,8 +425,8 @@ class IterationOp(IRDLOperation, ABC):
                         f"{kind} #{i} has {len(shape)} dimensions and its map has {len(array.axes)}: {type}"
                     )
                 sampled = kind == "result" and self.sample_step(i) > 1
-                for axis, size in zip(array.axes, shape, strict=True):
-                    if size < 0 or (sampled and axis == self.time_axis):
+                for axis, size in self.static_sizes(array).items():
+                    if sampled and axis == self.time_axis:
                         continue
                     if sizes.setdefault(axis, size) != size:
                         raise VerifyException(f"axis '{axis}' has sizes {sizes[axis]} and {size} ({kind} #{i})")
@@ -409,6 +453,17 @@ def axes_map(num_axes: int, results: Sequence[AffineExpr]) -> AffineMapAttr:
 def map_of(axes: Sequence[str], of: Sequence[str]) -> AffineMapAttr:
     """The map over `axes` whose results are the axes `of`, in their order."""
     return axes_map(len(axes), [AffineExpr.dimension(axes.index(axis)) for axis in of])
+
+
+def is_pooled(map: AffineMapAttr) -> bool:
+    """Whether a map names the slot of a row, `affine_map<(b, d)[slot] -> (slot, d)>`, instead of the row."""
+    return any(isinstance(expr, AffineSymExpr) for expr in map.data.results)
+
+
+def pool_map(axes: Sequence[str], of: Sequence[str], slot_axis: str) -> AffineMapAttr:
+    """The map over `axes` whose results are the axes `of`, at the slot axis the slot."""
+    exprs = [AffineExpr.symbol(0) if axis == slot_axis else AffineExpr.dimension(axes.index(axis)) for axis in of]
+    return AffineMapAttr(AffineMap(len(axes), 1, tuple(exprs)))
 
 
 def is_sampled(expr: AffineExpr, time: int) -> bool:
@@ -440,6 +495,7 @@ def iteration_properties(
     last: Sequence[int],
     result_maps: Sequence[AffineMapAttr],
     layouts: Sequence[LayoutAttr] | None = None,
+    slot_axis: str | None = None,
 ) -> dict[str, Attribute]:
     """The properties of an operation of the iteration space; `result_maps` are the outputs', then the last states'."""
     properties: dict[str, Attribute] = {
@@ -458,4 +514,6 @@ def iteration_properties(
     }
     if layouts is not None:
         properties["layouts"] = ArrayAttr(layouts)
+    if slot_axis is not None:
+        properties["slot_axis"] = StringAttr(slot_axis)
     return properties

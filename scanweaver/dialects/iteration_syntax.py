@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import AffineMapAttr
 from xdsl.ir import Attribute, SSAValue
-from xdsl.ir.affine import AffineExpr
+from xdsl.ir.affine import AffineExpr, AffineMap, AffineSymExpr
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
@@ -17,7 +17,6 @@ from scanweaver.dialects.iteration import (
     IteratorKind,
     LayoutAttr,
     ResultKind,
-    axes_map,
     iteration_properties,
 )
 
@@ -43,6 +42,12 @@ def print_iteration(op: IterationOp, printer: Printer) -> None:
             printer.print_string(" : ")
             printer.print_attribute(op.offsets.type)
             printer.print_string(")")
+        if op.slots is not None and op.slot_axis is not None:
+            print_line(printer, "slots(")
+            printer.print_operand(op.slots)
+            printer.print_string(f"[{op.slot_axis.data}] : ")
+            printer.print_attribute(op.slots.type)
+            printer.print_string(")")
         clause("results", len(op.res), lambda i: _print_result(op, printer, i))
         if op.layouts is not None:
             layouts = ", ".join(f'"{layout.axis}" {layout.bytes}' for layout in op.layouts)
@@ -55,7 +60,8 @@ def print_line(printer: Printer, text: str) -> None:
 
 
 def _axes(op: IterationOp, map: AffineMapAttr) -> str:
-    return "[" + ", ".join(op.map_axes(map)) + "]"
+    names = zip(op.map_axes(map), map.data.results, strict=True)
+    return "[" + ", ".join(f"@{axis}" if isinstance(expr, AffineSymExpr) else axis for axis, expr in names) + "]"
 
 
 def _print_operand(op: IterationOp, printer: Printer, value: SSAValue, map: AffineMapAttr) -> None:
@@ -84,7 +90,11 @@ def _print_result(op: IterationOp, printer: Printer, i: int) -> None:
             ResultKind.REDUCED: "reduced ",
         }[op.output_kinds.data[i].data]
         name = prefix + op.output_names.data[i].data
-    printer.print_string(name + _axes(op, op.result_maps.data[i]) + " : ")
+    printer.print_string(name + _axes(op, op.result_maps.data[i]))
+    if i >= op.num_outputs and op.destinations:
+        printer.print_string(" into ")
+        printer.print_operand(op.destinations[i - op.num_outputs])
+    printer.print_string(" : ")
     printer.print_attribute(op.res[i].type)
 
 
@@ -96,7 +106,7 @@ class Header:
     """A parsed header: what an operation of the iteration space is created from."""
 
     operands: list[Sequence[SSAValue]]
-    """inits, inputs, offsets"""
+    """inits, inputs, offsets, slots, destinations"""
     properties: dict[str, Attribute]
     result_types: list[Attribute]
 
@@ -114,16 +124,22 @@ def parse_iteration(parser: Parser) -> Header:
 
     parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parse_axis)
     names = list(axes)
+    pooled: set[str] = set()
 
     def parse_map(sample: int = 1) -> AffineMapAttr:
         def parse_expr() -> AffineExpr:
+            if (slot := parser.parse_optional_symbol_name()) is not None:
+                pooled.add(slot.data)
+                return AffineExpr.symbol(0)
             name = parser.parse_identifier()
             if name not in axes:
                 parser.raise_error(f"unknown axis '{name}', the axes are {', '.join(axes)}")
             expr = AffineExpr.dimension(names.index(name))
             return expr // sample if sample > 1 and axes[name] is IteratorKind.TIME else expr
 
-        return axes_map(len(axes), parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parse_expr))
+        exprs = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parse_expr)
+        symbols = int(any(isinstance(expr, AffineSymExpr) for expr in exprs))
+        return AffineMapAttr(AffineMap(len(axes), symbols, tuple(exprs)))
 
     def parse_operand() -> tuple[UnresolvedOperand, AffineMapAttr, Attribute]:
         operand = parser.parse_unresolved_operand()
@@ -171,8 +187,11 @@ def parse_iteration(parser: Parser) -> Header:
         if len(last) + len(outputs) == len(result_maps):
             outputs.append((name, kind))
         result_maps.append(parse_map(sample))
+        into = parser.parse_unresolved_operand() if last and parser.parse_optional_keyword("into") else None
         parser.parse_punctuation(":")
         result_types.append(parser.parse_type())
+        if into is not None:
+            destinations.append(parser.resolve_operand(into, result_types[-1]))
 
     parser.parse_keyword("states")
     parser.parse_comma_separated_list(parser.Delimiter.PAREN, parse_state)
@@ -184,8 +203,20 @@ def parse_iteration(parser: Parser) -> Header:
             operand = parser.parse_unresolved_operand()
             parser.parse_punctuation(":")
             offsets = [parser.resolve_operand(operand, parser.parse_type())]
+    slots: list[SSAValue] = []
+    slot_axis: str | None = None
+    if parser.parse_optional_keyword("slots"):
+        with parser.in_parens():
+            operand = parser.parse_unresolved_operand()
+            with parser.in_square_brackets():
+                slot_axis = parser.parse_identifier()
+            parser.parse_punctuation(":")
+            slots = [parser.resolve_operand(operand, parser.parse_type())]
+    destinations: list[SSAValue] = []
     parser.parse_keyword("results")
     parser.parse_comma_separated_list(parser.Delimiter.PAREN, parse_result)
+    if pooled - {slot_axis}:
+        parser.raise_error(f"'@{min(pooled - {slot_axis or ''})}' needs slots of that axis")
     layouts: list[LayoutAttr] | None = None
     if parser.parse_optional_keyword("layouts"):
         layouts = parser.parse_comma_separated_list(
@@ -202,10 +233,13 @@ def parse_iteration(parser: Parser) -> Header:
         last=last,
         result_maps=result_maps,
         layouts=layouts,
+        slot_axis=slot_axis,
     )
     operands: list[Sequence[SSAValue]] = [
         [parser.resolve_operand(operand, type) for operand, _, type in inits],
         [parser.resolve_operand(operand, type) for operand, _, type in inputs],
         offsets,
+        slots,
+        destinations,
     ]
     return Header(operands, properties, result_types)

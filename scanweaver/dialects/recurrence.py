@@ -334,9 +334,11 @@ class GenericOp(IterationOp):
         result_types: Sequence[Attribute],
         body: Region,
         offsets: SSAValue | None = None,
+        slots: SSAValue | None = None,
+        destinations: Sequence[SSAValue] = (),
     ):
         super().__init__(
-            operands=[inits, inputs, [] if offsets is None else [offsets]],
+            operands=[inits, inputs, optional(offsets), optional(slots), destinations],
             properties=dict(properties),
             result_types=[result_types],
             regions=[body],
@@ -390,6 +392,10 @@ class GenericOp(IterationOp):
         if attributes is not None:
             op.attributes |= attributes.data
         return op
+
+
+def optional(operand: SSAValue | None) -> list[SSAValue]:
+    return [] if operand is None else [operand]
 
 
 def segments(operands: Sequence[Sequence[SSAValue]]) -> Attribute:
@@ -482,8 +488,9 @@ def verify_step(
         if extra and op.output_kinds.data[i].data is not ResultKind.REDUCED:
             raise VerifyException(f"yielded output #{i} ('{result.name}') keeps axis '{min(extra)}': reduce it")
     for j, i in enumerate(op.last_states, op.num_outputs):
-        if element_type(op.res[j].type) != op.states[i].type:
-            raise VerifyException(f"result #{j} is the last '{op.states[i].name}' and must hold {op.states[i].type}")
+        held, state = element_type(op.res[j].type), op.states[i]
+        if held != state.type and not (isinstance(held, AnyFloat) and isinstance(state.type, AnyFloat)):
+            raise VerifyException(f"result #{j} is the last '{state.name}' and must hold {state.type}")
 
 
 Recurrence = Dialect(

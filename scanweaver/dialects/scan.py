@@ -42,6 +42,7 @@ from scanweaver.dialects.recurrence import (
     Axes,
     YieldOp,
     block_axes,
+    optional,
     segments,
     verify_body,
     verify_inits,
@@ -173,9 +174,11 @@ class GenericOp(IterationOp):
         components: Sequence[ComponentOp],
         step: Region,
         offsets: SSAValue | None = None,
+        slots: SSAValue | None = None,
+        destinations: Sequence[SSAValue] = (),
     ):
         super().__init__(
-            operands=[inits, inputs, [] if offsets is None else [offsets]],
+            operands=[inits, inputs, optional(offsets), optional(slots), destinations],
             properties=dict(properties),
             result_types=[result_types],
             regions=[prelude, Region(Block(components)), step],

@@ -20,6 +20,7 @@ from scanweaver.dialects.iteration import IterationOp, ResultKind
 from scanweaver.dialects.recurrence import RenameOp
 from scanweaver.errors import UnsupportedError
 from scanweaver.interpreters.lanes import Array, Lanes
+from scanweaver.interpreters.pool import Pool
 from scanweaver.interpreters.scalars import dtype_of, rounded
 
 
@@ -31,8 +32,11 @@ class Space:
             raise UnsupportedError(f"{op.name} with offsets: packed sequences are not interpreted yet")
         self.op = op
         self.time = op.time_axis
+        count = len(args) - len(op.destinations)
+        self.destinations = args[count:]
+        self.pool = Pool(op.slot_arrays[0].axes[0], args[count - 1]) if op.slot_arrays else None
         arrays = (*op.init_arrays, *op.input_arrays)
-        lanes = [self._named(operand, value) for operand, value in zip(arrays, args, strict=True)]
+        lanes = [self._named(operand, value) for operand, value in zip(arrays, args, strict=False)]
         self.sizes = self._sizes(arrays, lanes)
         self.steps = self.sizes[self.time]
         self.states = [
@@ -49,11 +53,12 @@ class Space:
             raise InterpretationError(
                 f"'{operand.name}' has axes {list(operand.axes)}, got an array of shape {data.shape}"
             )
-        return Lanes(data, operand.axes)
+        named = Lanes(data, operand.axes)
+        return self.pool.read(named) if self.pool is not None and operand.pooled else named
 
     def _sizes(self, operands: Sequence[Operand], lanes: Sequence[Lanes]) -> dict[str, int]:
         """Sizes of all axes, in their order: from the arrays, or where none has the axis from the results' types."""
-        found: dict[str, int] = {}
+        found: dict[str, int] = {} if self.pool is None else {self.pool.axis: len(self.pool.slots)}
         for operand, value in zip(operands, lanes, strict=True):
             for axis, size in zip(value.axes, value.data.shape, strict=True):
                 if found.setdefault(axis, size) != size:
@@ -93,10 +98,12 @@ class Space:
 
         per step: the value of step t at t. Sampled by K: that of steps 0, K, 2K, … of memory at 0, 1, 2, ….
         Reduced: each lane adds its steps as it walks, then lanes are added in index order, axes in the order that the
-        operation lists them; types below f32 are added in f32 and rounded once.
+        operation lists them; types below f32 are added in f32 and rounded once. A row without a slot gives 0.
         """
         result = self.op.result_arrays[i]
         type = result.element_type
+        if self.pool is not None:
+            value = self.pool.cleared(value)
         if self.op.output_kinds.data[i].data is ResultKind.REDUCED:
             wide = f32 if isinstance(type, BFloat16Type | Float16Type) else type
             value = value.spread({self.time: self.steps} | dict(zip(value.axes, value.data.shape, strict=True)))
@@ -111,10 +118,17 @@ class Space:
     def last(self, states: Sequence[Lanes]) -> tuple[Array, ...]:
         """The results that are last states, from all last states."""
         results = self.op.result_arrays[self.op.num_outputs :]
-        return tuple(
-            self.state(i, states[i]).along(result.axes).copy()
+        values = [
+            rounded(self.state(i, states[i]).along(result.axes), result.element_type).copy()
             for i, result in zip(self.op.last_states, results, strict=True)
-        )
+        ]
+        if self.pool is None:
+            return tuple(values)
+        pools = [
+            Lanes(rounded(np.asarray(into), result.element_type).copy(), result.axes)
+            for into, result in zip(self.destinations, results, strict=True)
+        ]
+        return tuple(self.pool.written(into, value) for into, value in zip(pools, values, strict=True))
 
 
 def add_in_order(value: Lanes, over: Sequence[str], type: Attribute) -> Lanes:

@@ -50,6 +50,8 @@ class ConvertGeneric(RewritePattern):
                 found,
                 _step(op, depends, free),
                 op.offsets,
+                op.slots,
+                op.destinations,
             ),
         )
 

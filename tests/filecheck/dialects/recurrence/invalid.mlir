@@ -8,7 +8,7 @@ func.func @f(%h: f32, %x: tensor<?xf32>) {
     axes = ["t", "t"], iterator_types = [#recurrence<iterator time>], direction = #recurrence<direction forward>,
     state_names = ["h"], input_names = ["x"], output_names = [],
     state_maps = [affine_map<(d0) -> ()>], init_maps = [affine_map<(d0) -> ()>], input_maps = [affine_map<(d0) -> (d0)>], result_maps = [],
-    output_kinds = [], last = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0>
+    output_kinds = [], last = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0>
   }> ({
   ^bb0(%s: f32, %e: f32):
     "recurrence.yield"(%s) <{operandSegmentSizes = array<i32: 1, 0>}> : (f32) -> ()
@@ -24,7 +24,7 @@ func.func @f(%h: f32, %x: tensor<?xf32>) {
     axes = ["t"], iterator_types = [#recurrence<iterator time>, #recurrence<iterator parallel>], direction = #recurrence<direction forward>,
     state_names = ["h"], input_names = ["x"], output_names = [],
     state_maps = [affine_map<(d0) -> ()>], init_maps = [affine_map<(d0) -> ()>], input_maps = [affine_map<(d0) -> (d0)>], result_maps = [],
-    output_kinds = [], last = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0>
+    output_kinds = [], last = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0>
   }> ({
   ^bb0(%s: f32, %e: f32):
     "recurrence.yield"(%s) <{operandSegmentSizes = array<i32: 1, 0>}> : (f32) -> ()
@@ -70,7 +70,7 @@ func.func @f(%h: f32, %x: tensor<?xf32>) {
     axes = ["t"], iterator_types = [#recurrence<iterator time>], direction = #recurrence<direction forward>,
     state_names = ["h", "g"], input_names = ["x"], output_names = [],
     state_maps = [affine_map<(d0) -> ()>], init_maps = [affine_map<(d0) -> ()>], input_maps = [affine_map<(d0) -> (d0)>], result_maps = [],
-    output_kinds = [], last = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0>
+    output_kinds = [], last = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0>
   }> ({
   ^bb0(%s: f32, %e: f32):
     "recurrence.yield"(%s) <{operandSegmentSizes = array<i32: 1, 0>}> : (f32) -> ()
@@ -86,7 +86,7 @@ func.func @f(%h: f32, %x: tensor<?xf32>) {
     axes = ["t"], iterator_types = [#recurrence<iterator time>], direction = #recurrence<direction forward>,
     state_names = ["h"], input_names = ["x"], output_names = [],
     state_maps = [affine_map<(d0) -> ()>], init_maps = [], input_maps = [affine_map<(d0) -> (d0)>], result_maps = [],
-    output_kinds = [], last = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0>
+    output_kinds = [], last = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0>
   }> ({
   ^bb0(%s: f32, %e: f32):
     "recurrence.yield"(%s) <{operandSegmentSizes = array<i32: 1, 0>}> : (f32) -> ()
@@ -102,7 +102,7 @@ func.func @f(%h: f32, %x: tensor<?xf32>) {
     axes = ["t"], iterator_types = [#recurrence<iterator time>], direction = #recurrence<direction forward>,
     state_names = ["h", "g"], input_names = ["x"], output_names = [],
     state_maps = [affine_map<(d0) -> ()>, affine_map<(d0) -> ()>], init_maps = [affine_map<(d0) -> ()>, affine_map<(d0) -> ()>], input_maps = [affine_map<(d0) -> (d0)>], result_maps = [],
-    output_kinds = [], last = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0>
+    output_kinds = [], last = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0>
   }> ({
   ^bb0(%s: f32, %e: f32):
     "recurrence.yield"(%s) <{operandSegmentSizes = array<i32: 1, 0>}> : (f32) -> ()
@@ -118,7 +118,7 @@ func.func @f(%h: f32, %x: tensor<?xf32>) {
     axes = ["t"], iterator_types = [#recurrence<iterator time>], direction = #recurrence<direction forward>,
     state_names = ["h"], input_names = [], output_names = [],
     state_maps = [affine_map<(d0) -> ()>], init_maps = [affine_map<(d0) -> ()>], input_maps = [affine_map<(d0) -> (d0)>], result_maps = [],
-    output_kinds = [], last = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0>
+    output_kinds = [], last = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0>
   }> ({
   ^bb0(%s: f32, %e: f32):
     "recurrence.yield"(%s) <{operandSegmentSizes = array<i32: 1, 0>}> : (f32) -> ()
@@ -134,7 +134,7 @@ func.func @f(%h: f32, %x: tensor<?xf32>) {
     axes = ["t"], iterator_types = [#recurrence<iterator time>], direction = #recurrence<direction forward>,
     state_names = ["h"], input_names = ["x"], output_names = [],
     state_maps = [affine_map<(d0) -> ()>], init_maps = [affine_map<(d0) -> ()>], input_maps = [], result_maps = [],
-    output_kinds = [], last = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0>
+    output_kinds = [], last = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0>
   }> ({
   ^bb0(%s: f32, %e: f32):
     "recurrence.yield"(%s) <{operandSegmentSizes = array<i32: 1, 0>}> : (f32) -> ()
@@ -150,7 +150,7 @@ func.func @f(%h: f32, %x: tensor<?xf32>) {
     axes = ["t"], iterator_types = [#recurrence<iterator time>], direction = #recurrence<direction forward>,
     state_names = ["h"], input_names = ["x"], output_names = ["y"],
     state_maps = [affine_map<(d0) -> ()>], init_maps = [affine_map<(d0) -> ()>], input_maps = [affine_map<(d0) -> (d0)>], result_maps = [],
-    output_kinds = [], last = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0>
+    output_kinds = [], last = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0>
   }> ({
   ^bb0(%s: f32, %e: f32):
     "recurrence.yield"(%s) <{operandSegmentSizes = array<i32: 1, 0>}> : (f32) -> ()
@@ -166,7 +166,7 @@ func.func @f(%h: f32, %x: tensor<?xf32>) {
     axes = ["t"], iterator_types = [#recurrence<iterator time>], direction = #recurrence<direction forward>,
     state_names = ["h"], input_names = ["x"], output_names = [],
     state_maps = [affine_map<(d0) -> ()>], init_maps = [affine_map<(d0) -> ()>], input_maps = [affine_map<(d0) -> (d0)>], result_maps = [],
-    output_kinds = [], last = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0>
+    output_kinds = [], last = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0>
   }> ({
   ^bb0(%s: f32, %e: f32):
     "recurrence.yield"(%s) <{operandSegmentSizes = array<i32: 1, 0>}> : (f32) -> ()
@@ -182,7 +182,7 @@ func.func @f(%h: f32, %x: tensor<?xf32>) {
     axes = ["t"], iterator_types = [#recurrence<iterator time>], direction = #recurrence<direction forward>,
     state_names = ["h"], input_names = ["x"], output_names = [],
     state_maps = [affine_map<(d0) -> ()>], init_maps = [affine_map<(d0) -> ()>], input_maps = [affine_map<(d0) -> (d0)>], result_maps = [],
-    output_kinds = [], last = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0>
+    output_kinds = [], last = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0>
   }> ({
   ^bb0(%s: f32, %e: f32):
     "recurrence.yield"(%s) <{operandSegmentSizes = array<i32: 1, 0>}> : (f32) -> ()
@@ -213,7 +213,7 @@ func.func @f(%h: f32, %x: tensor<?xf32>) {
     axes = ["t"], iterator_types = [#recurrence<iterator time>], direction = #recurrence<direction forward>,
     state_names = ["h"], input_names = ["x"], output_names = [],
     state_maps = [affine_map<(d0) -> ()>], init_maps = [affine_map<(d0) -> ()>], input_maps = [affine_map<(d0) -> (d0)>], result_maps = [affine_map<(d0) -> ()>],
-    output_kinds = [], last = array<i64: 1>, operandSegmentSizes = array<i32: 1, 1, 0>
+    output_kinds = [], last = array<i64: 1>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0>
   }> ({
   ^bb0(%s: f32, %e: f32):
     "recurrence.yield"(%s) <{operandSegmentSizes = array<i32: 1, 0>}> : (f32) -> ()
@@ -231,7 +231,7 @@ func.func @f(%h: f32, %x: tensor<?xf32>) {
     axes = ["t"], iterator_types = [#recurrence<iterator time>], direction = #recurrence<direction forward>,
     state_names = ["h"], input_names = ["x"], output_names = [],
     state_maps = [affine_map<(d0, d1) -> ()>], init_maps = [affine_map<(d0) -> ()>], input_maps = [affine_map<(d0) -> (d0)>], result_maps = [],
-    output_kinds = [], last = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0>
+    output_kinds = [], last = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0>
   }> ({
   ^bb0(%s: f32, %e: f32):
     "recurrence.yield"(%s) <{operandSegmentSizes = array<i32: 1, 0>}> : (f32) -> ()
@@ -247,7 +247,7 @@ func.func @f(%h: f32, %x: tensor<?xf32>) {
     axes = ["t"], iterator_types = [#recurrence<iterator time>], direction = #recurrence<direction forward>,
     state_names = ["h"], input_names = ["x"], output_names = [],
     state_maps = [affine_map<(d0) -> ()>], init_maps = [affine_map<(d0) -> ()>], input_maps = [affine_map<(d0)[s0] -> (d0)>], result_maps = [],
-    output_kinds = [], last = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0>
+    output_kinds = [], last = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0>
   }> ({
   ^bb0(%s: f32, %e: f32):
     "recurrence.yield"(%s) <{operandSegmentSizes = array<i32: 1, 0>}> : (f32) -> ()
@@ -263,7 +263,7 @@ func.func @f(%h: f32, %x: tensor<?xf32>) {
     axes = ["t"], iterator_types = [#recurrence<iterator time>], direction = #recurrence<direction forward>,
     state_names = ["h"], input_names = ["x"], output_names = [],
     state_maps = [affine_map<(d0) -> ()>], init_maps = [affine_map<(d0) -> ()>], input_maps = [affine_map<(d0) -> (d0 + 1)>], result_maps = [],
-    output_kinds = [], last = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0>
+    output_kinds = [], last = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0>
   }> ({
   ^bb0(%s: f32, %e: f32):
     "recurrence.yield"(%s) <{operandSegmentSizes = array<i32: 1, 0>}> : (f32) -> ()
@@ -281,7 +281,7 @@ func.func @f(%h: f32, %x: tensor<?xf32>) {
     axes = ["t"], iterator_types = [#recurrence<iterator time>], direction = #recurrence<direction forward>,
     state_names = ["h"], input_names = ["x"], output_names = [],
     state_maps = [affine_map<(d0) -> ()>], init_maps = [affine_map<(d0) -> ()>], input_maps = [affine_map<(d0) -> (d0 floordiv 2)>], result_maps = [],
-    output_kinds = [], last = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0>
+    output_kinds = [], last = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0>
   }> ({
   ^bb0(%s: f32, %e: f32):
     "recurrence.yield"(%s) <{operandSegmentSizes = array<i32: 1, 0>}> : (f32) -> ()
@@ -297,7 +297,7 @@ func.func @f(%h: f32, %x: tensor<?xf32>) {
     axes = ["t"], iterator_types = [#recurrence<iterator time>], direction = #recurrence<direction forward>,
     state_names = ["h"], input_names = ["x"], output_names = [],
     state_maps = [affine_map<(d0) -> ()>], init_maps = [affine_map<(d0) -> (0)>], input_maps = [affine_map<(d0) -> (d0)>], result_maps = [],
-    output_kinds = [], last = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0>
+    output_kinds = [], last = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0>
   }> ({
   ^bb0(%s: f32, %e: f32):
     "recurrence.yield"(%s) <{operandSegmentSizes = array<i32: 1, 0>}> : (f32) -> ()
@@ -315,7 +315,7 @@ func.func @f(%h: f32, %x: tensor<?xf32>) {
     axes = ["t"], iterator_types = [#recurrence<iterator time>], direction = #recurrence<direction forward>,
     state_names = ["h"], input_names = ["x"], output_names = ["y"],
     state_maps = [affine_map<(d0) -> ()>], init_maps = [affine_map<(d0) -> ()>], input_maps = [affine_map<(d0) -> (d0)>], result_maps = [affine_map<(d0) -> (d0 floordiv 2)>],
-    output_kinds = [#recurrence<result step>], last = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0>
+    output_kinds = [#recurrence<result step>], last = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0>
   }> ({
   ^bb0(%s: f32, %e: f32):
     "recurrence.yield"(%s) <{operandSegmentSizes = array<i32: 1, 0>}> : (f32) -> ()
@@ -331,7 +331,7 @@ func.func @f(%h: f32, %x: tensor<?xf32>) {
     axes = ["t"], iterator_types = [#recurrence<iterator time>], direction = #recurrence<direction forward>,
     state_names = ["h"], input_names = ["x"], output_names = ["y"],
     state_maps = [affine_map<(d0) -> ()>], init_maps = [affine_map<(d0) -> ()>], input_maps = [affine_map<(d0) -> (d0)>], result_maps = [affine_map<(d0) -> (d0 mod 2)>],
-    output_kinds = [#recurrence<result sampled>], last = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0>
+    output_kinds = [#recurrence<result sampled>], last = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0>
   }> ({
   ^bb0(%s: f32, %e: f32):
     "recurrence.yield"(%s) <{operandSegmentSizes = array<i32: 1, 0>}> : (f32) -> ()
@@ -469,7 +469,7 @@ func.func @f(%h: f32, %x: tensor<?xf32>) {
     axes = ["t"], iterator_types = [#recurrence<iterator time>], direction = #recurrence<direction forward>,
     state_names = ["h"], input_names = ["x"], output_names = [],
     state_maps = [affine_map<(d0) -> ()>], init_maps = [affine_map<(d0) -> ()>], input_maps = [affine_map<(d0) -> (d0)>], result_maps = [affine_map<(d0) -> ()>],
-    output_kinds = [], last = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0>
+    output_kinds = [], last = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0>
   }> ({
   ^bb0(%s: f32, %e: f32):
     "recurrence.yield"(%s) <{operandSegmentSizes = array<i32: 1, 0>}> : (f32) -> ()
@@ -702,7 +702,7 @@ func.func @f(%f: f32, %x: tensor<?x?xf32>) {
   %y = recurrence.generic forward [r: parallel, t: time]
     states(h[r] = %f[] : f32)
     inputs(x = %x[r, t] : tensor<?x?xf32>)
-    results(last h[r] : tensor<?xf64>)
+    results(last h[r] : tensor<?xi32>)
   {
   ^bb0(%h: f32, %x_t: f32):
     recurrence.yield states(%h : f32) outputs()
@@ -1291,6 +1291,292 @@ func.func @f(%f: f32, %x: tensor<?x10xf32>) {
   {
   ^bb0(%h: f32, %x_t: f32):
     recurrence.yield states(%h : f32) outputs(%x_t : f32)
+  }
+  return
+}
+
+// -----
+
+// Slots and destinations.
+
+// CHECK: '@b' needs slots of that axis
+func.func @f(%pool: tensor<?xf32>, %x: tensor<?x?xf32>) {
+  %h = recurrence.generic forward [b: parallel, t: time]
+    states(h[b] = %pool[@b] : tensor<?xf32>)
+    inputs(x = %x[b, t] : tensor<?x?xf32>)
+    results(last h[b] : tensor<?xf32>)
+  {
+  ^bb0(%s: f32, %x_t: f32):
+    recurrence.yield states(%x_t : f32) outputs()
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: init map #0 has slots, and the operation none{{$}}
+func.func @f(%h: tensor<?xf32>, %x: tensor<?xf32>) {
+  "recurrence.generic"(%h, %x) <{
+    axes = ["b", "t"], iterator_types = [#recurrence<iterator parallel>, #recurrence<iterator time>], direction = #recurrence<direction forward>,
+    state_names = ["h"], input_names = ["x"], output_names = [],
+    state_maps = [affine_map<(d0, d1) -> (d0)>], init_maps = [affine_map<(d0, d1)[s0] -> (s0)>], input_maps = [affine_map<(d0, d1) -> (d1)>], result_maps = [],
+    output_kinds = [], last = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0>
+  }> ({
+  ^bb0(%s: f32, %e: f32):
+    "recurrence.yield"(%s) <{operandSegmentSizes = array<i32: 1, 0>}> : (f32) -> ()
+  }) : (tensor<?xf32>, tensor<?xf32>) -> ()
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: slots and slot_axis stand together{{$}}
+func.func @f(%h: tensor<?xf32>, %x: tensor<?xf32>, %slots: tensor<?xi32>) {
+  "recurrence.generic"(%h, %x, %slots) <{
+    axes = ["b", "t"], iterator_types = [#recurrence<iterator parallel>, #recurrence<iterator time>], direction = #recurrence<direction forward>,
+    state_names = ["h"], input_names = ["x"], output_names = [],
+    state_maps = [affine_map<(d0, d1) -> (d0)>], init_maps = [affine_map<(d0, d1) -> (d0)>], input_maps = [affine_map<(d0, d1) -> (d1)>], result_maps = [],
+    output_kinds = [], last = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 1, 0>
+  }> ({
+  ^bb0(%s: f32, %e: f32):
+    "recurrence.yield"(%s) <{operandSegmentSizes = array<i32: 1, 0>}> : (f32) -> ()
+  }) : (tensor<?xf32>, tensor<?xf32>, tensor<?xi32>) -> ()
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: slots are along a parallel axis, got 't'{{$}}
+func.func @f(%pool: tensor<?x?xf32>, %x: tensor<?x?x?xf32>, %slots: tensor<?xi32>) {
+  %h = recurrence.generic forward [b: parallel, d: parallel, t: time]
+    states(h[b, d] = %pool[b, d] : tensor<?x?xf32>)
+    inputs(x = %x[b, d, t] : tensor<?x?x?xf32>)
+    slots(%slots[t] : tensor<?xi32>)
+    results(last h[b, d] : tensor<?x?xf32>)
+  {
+  ^bb0(%s: f32, %x_t: f32):
+    recurrence.yield states(%s : f32) outputs()
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: slots are a tensor or memref of one dimension{{$}}
+func.func @f(%pool: tensor<?x?xf32>, %x: tensor<?x?x?xf32>, %slots: tensor<?x?xi32>) {
+  %h = recurrence.generic forward [b: parallel, d: parallel, t: time]
+    states(h[b, d] = %pool[@b, d] : tensor<?x?xf32>)
+    inputs(x = %x[b, d, t] : tensor<?x?x?xf32>)
+    slots(%slots[b] : tensor<?x?xi32>)
+    results(last h[@b, d] into %pool : tensor<?x?xf32>)
+  {
+  ^bb0(%s: f32, %x_t: f32):
+    recurrence.yield states(%s : f32) outputs()
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: slots are i32 or i64, got i16{{$}}
+func.func @f(%pool: tensor<?x?xf32>, %x: tensor<?x?x?xf32>, %slots: tensor<?xi16>) {
+  %h = recurrence.generic forward [b: parallel, d: parallel, t: time]
+    states(h[b, d] = %pool[@b, d] : tensor<?x?xf32>)
+    inputs(x = %x[b, d, t] : tensor<?x?x?xf32>)
+    slots(%slots[b] : tensor<?xi16>)
+    results(last h[@b, d] into %pool : tensor<?x?xf32>)
+  {
+  ^bb0(%s: f32, %x_t: f32):
+    recurrence.yield states(%s : f32) outputs()
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: input map #0 has rows: only inits and last states have slots{{$}}
+func.func @f(%pool: tensor<?x?xf32>, %x: tensor<?x?x?xf32>, %slots: tensor<?xi32>) {
+  %h = recurrence.generic forward [b: parallel, d: parallel, t: time]
+    states(h[b, d] = %pool[@b, d] : tensor<?x?xf32>)
+    inputs(x = %x[@b, d, t] : tensor<?x?x?xf32>)
+    slots(%slots[b] : tensor<?xi32>)
+    results(last h[@b, d] into %pool : tensor<?x?xf32>)
+  {
+  ^bb0(%s: f32, %x_t: f32):
+    recurrence.yield states(%s : f32) outputs()
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: state map #0 lacks axis 'b': a row without a slot has none of it{{$}}
+func.func @f(%pool: tensor<?x?xf32>, %x: tensor<?x?x?xf32>, %slots: tensor<?xi32>, %h0: tensor<?xf32>) {
+  %h = recurrence.generic forward [b: parallel, d: parallel, t: time]
+    states(h[d] = %h0[d] : tensor<?xf32>)
+    inputs(x = %x[b, d, t] : tensor<?x?x?xf32>)
+    slots(%slots[b] : tensor<?xi32>)
+    results(last h[d] : tensor<?xf32>)
+  {
+  ^bb0(%s: f32, %x_t: f32):
+    recurrence.yield states(%s : f32) outputs()
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: output map #0 lacks axis 'b': a row without a slot has none of it{{$}}
+func.func @f(%pool: tensor<?x?xf32>, %x: tensor<?x?x?xf32>, %slots: tensor<?xi32>, %z: tensor<?xf32>) {
+  %y, %h = recurrence.generic forward [b: parallel, d: parallel, t: time]
+    states(h[b, d] = %pool[@b, d] : tensor<?x?xf32>)
+    inputs(x = %z[t] : tensor<?xf32>)
+    slots(%slots[b] : tensor<?xi32>)
+    results(y[t] : tensor<?xf32>, last h[@b, d] into %pool : tensor<?x?xf32>)
+  {
+  ^bb0(%s: f32, %x_t: f32):
+    recurrence.yield states(%s : f32) outputs(%x_t : f32)
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: last state #0 is by row: a row without a slot leaves none{{$}}
+func.func @f(%pool: tensor<?x?xf32>, %x: tensor<?x?x?xf32>, %slots: tensor<?xi32>) {
+  %h = recurrence.generic forward [b: parallel, d: parallel, t: time]
+    states(h[b, d] = %pool[@b, d] : tensor<?x?xf32>)
+    inputs(x = %x[b, d, t] : tensor<?x?x?xf32>)
+    slots(%slots[b] : tensor<?xi32>)
+    results(last h[b, d] : tensor<?x?xf32>)
+  {
+  ^bb0(%s: f32, %x_t: f32):
+    recurrence.yield states(%s : f32) outputs()
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: a last state that has slots goes into a pool{{$}}
+func.func @f(%pool: tensor<?x?xf32>, %x: tensor<?x?x?xf32>, %slots: tensor<?xi32>) {
+  %h = recurrence.generic forward [b: parallel, d: parallel, t: time]
+    states(h[b, d] = %pool[@b, d] : tensor<?x?xf32>)
+    inputs(x = %x[b, d, t] : tensor<?x?x?xf32>)
+    slots(%slots[b] : tensor<?xi32>)
+    results(last h[@b, d] : tensor<?x?xf32>)
+  {
+  ^bb0(%s: f32, %x_t: f32):
+    recurrence.yield states(%s : f32) outputs()
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: axis 'b' has sizes 4 and 3 (slots #0){{$}}
+func.func @f(%pool: tensor<?x?xf32>, %x: tensor<?x?x?xf32>, %slots: tensor<3xi32>, %z: tensor<4x?xf32>) {
+  %h = recurrence.generic forward [b: parallel, d: parallel, t: time]
+    states(h[b, d] = %pool[@b, d] : tensor<?x?xf32>)
+    inputs(x = %z[b, t] : tensor<4x?xf32>)
+    slots(%slots[b] : tensor<3xi32>)
+    results(last h[@b, d] into %pool : tensor<?x?xf32>)
+  {
+  ^bb0(%s: f32, %x_t: f32):
+    recurrence.yield states(%s : f32) outputs()
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: state 'h' is advanced in place: its init and last maps must be one{{$}}
+func.func @f(%pool: tensor<?x?xf32>, %x: tensor<?x?x?xf32>, %slots: tensor<?xi32>) {
+  %h = recurrence.generic forward [b: parallel, d: parallel, t: time]
+    states(h[b, d] = %pool[b, d] : tensor<?x?xf32>)
+    inputs(x = %x[b, d, t] : tensor<?x?x?xf32>)
+    results(last h[d, b] into %pool : tensor<?x?xf32>)
+  {
+  ^bb0(%s: f32, %x_t: f32):
+    recurrence.yield states(%s : f32) outputs()
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: state 'h' is advanced in place and lacks axis 'r': all rows along it would read what one of them writes{{$}}
+func.func @f(%pool: tensor<?x?xf32>, %x: tensor<?x?x?xf32>, %slots: tensor<?xi32>) {
+  %h = recurrence.generic forward [b: parallel, d: parallel, r: parallel, t: time]
+    states(h[b, d] = %pool[b, d] : tensor<?x?xf32>)
+    inputs(x = %x[b, r, t] : tensor<?x?x?xf32>)
+    results(last h[b, d] into %pool : tensor<?x?xf32>)
+  {
+  ^bb0(%s: f32, %x_t: f32):
+    recurrence.yield states(%s : f32) outputs()
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: expected 2 destinations, got 1{{$}}
+func.func @f(%pool: tensor<?xf32>, %x: tensor<?x?xf32>) {
+  %h, %k = recurrence.generic forward [b: parallel, t: time]
+    states(h[b] = %pool[b] : tensor<?xf32>, k[b] = %pool[b] : tensor<?xf32>)
+    inputs(x = %x[b, t] : tensor<?x?xf32>)
+    results(last h[b] into %pool : tensor<?xf32>, last k[b] : tensor<?xf32>)
+  {
+  ^bb0(%s: f32, %r: f32, %x_t: f32):
+    recurrence.yield states(%x_t : f32, %x_t : f32) outputs()
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: two last states have one destination{{$}}
+func.func @f(%pool: tensor<?xf32>, %x: tensor<?x?xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %h, %k = recurrence.generic forward [b: parallel, t: time]
+    states(h[b] = %zero[] : f32, k[b] = %zero[] : f32)
+    inputs(x = %x[b, t] : tensor<?x?xf32>)
+    results(last h[b] into %pool : tensor<?xf32>, last k[b] into %pool : tensor<?xf32>)
+  {
+  ^bb0(%s: f32, %r: f32, %x_t: f32):
+    recurrence.yield states(%x_t : f32, %x_t : f32) outputs()
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: the destination of last 'h' is an operand of something else too{{$}}
+func.func @f(%pool: tensor<?xf32>, %x: tensor<?x?xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %h = recurrence.generic forward [b: parallel, t: time]
+    states(h[b] = %zero[] : f32, k[b] = %pool[b] : tensor<?xf32>)
+    inputs(x = %x[b, t] : tensor<?x?xf32>)
+    results(last h[b] into %pool : tensor<?xf32>)
+  {
+  ^bb0(%s: f32, %r: f32, %x_t: f32):
+    recurrence.yield states(%x_t : f32, %r : f32) outputs()
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: result #0 is the last 'h' and must hold f32{{$}}
+func.func @f(%pool: tensor<?xi64>, %x: tensor<?x?xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %h = recurrence.generic forward [b: parallel, t: time]
+    states(h[b] = %zero[] : f32)
+    inputs(x = %x[b, t] : tensor<?x?xf32>)
+    results(last h[b] into %pool : tensor<?xi64>)
+  {
+  ^bb0(%s: f32, %x_t: f32):
+    recurrence.yield states(%x_t : f32) outputs()
   }
   return
 }

@@ -27,7 +27,7 @@
 // GENERIC-SAME:    result_maps = [affine_map<(d0, d1) -> (d0, d1)>]
 // GENERIC-SAME:    output_kinds = [#recurrence<result step>]
 // GENERIC-SAME:    last = array<i64>
-// GENERIC-SAME:    operandSegmentSizes = array<i32: 1, 2, 0>
+// GENERIC-SAME:    operandSegmentSizes = array<i32: 1, 2, 0, 0, 0>
 // GENERIC-SAME:  }> ({
 // GENERIC-NEXT:  ^{{.*}}(%h: f32, %a_t: f32, %b_t: f32):
 // GENERIC:         "recurrence.yield"(%new, %new) <{operandSegmentSizes = array<i32: 1, 1>}> : (f32, f32) -> ()
@@ -108,7 +108,7 @@ func.func @all(%h0: tensor<?x16xf32>, %k0: i32, %u: tensor<?x?x128xbf16>, %A: te
 
 // GENERIC-LABEL: "func.func"() <{sym_name = "packed"
 // GENERIC:       "recurrence.generic"(%h0, %x, %offsets) <{
-// GENERIC-SAME:    output_kinds = [], last = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 1>
+// GENERIC-SAME:    output_kinds = [], last = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>
 func.func @packed(%h0: memref<?xf64>, %x: memref<?xf64, strided<[?], offset: ?>>, %offsets: memref<?xi32>) -> memref<?xf64> {
   %last = recurrence.generic forward [s: parallel, t: time]
     states(h[s] = %h0[s] : memref<?xf64>)
@@ -161,4 +161,34 @@ func.func @mixing(%h0: tensor<4xf32>, %W: tensor<4x4xf32>, %at: tensor<?xi32>) -
     recurrence.yield states(%dot : f32) outputs(%dot : f32, %worst : i64, %first : f32)
   }
   return %l, %s, %r, %last : tensor<4x?xf32>, tensor<?xi64>, tensor<?xf32>, tensor<4xf32>
+}
+
+// States in slots of a pool: one advanced in place, one that starts from a copy and is rounded when stored.
+
+// CHECK-LABEL: func.func @pooled
+// CHECK:         %y, %last_h, %last_m = recurrence.generic forward [b: parallel, d: parallel, t: time]
+// CHECK-NEXT:      states(h[b, d] = %h[@b, d] : tensor<?x?xf32>, m[b] = %start[b] : tensor<?xbf16>)
+// CHECK-NEXT:      inputs(x = %x[b, d, t] : tensor<?x?x1xf32>)
+// CHECK-NEXT:      slots(%slots[b] : tensor<?xi32>)
+// CHECK-NEXT:      results(y[b, d, t] : tensor<?x?x1xf32>, last h[@b, d] into %h : tensor<?x?xf32>, last m[@b] into %m : tensor<?xbf16>)
+// CHECK-NEXT:    {
+
+// GENERIC-LABEL: "func.func"() <{sym_name = "pooled"
+// GENERIC:       "recurrence.generic"(%h, %start, %x, %slots, %h, %m) <{
+// GENERIC-SAME:    init_maps = [affine_map<(d0, d1, d2)[s0] -> (s0, d1)>, affine_map<(d0, d1, d2) -> (d0)>]
+// GENERIC-SAME:    result_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2)[s0] -> (s0, d1)>, affine_map<(d0, d1, d2)[s0] -> (s0)>]
+// GENERIC-SAME:    slot_axis = "b", operandSegmentSizes = array<i32: 2, 1, 0, 1, 2>
+func.func @pooled(%h: tensor<?x?xf32>, %start: tensor<?xbf16>, %x: tensor<?x?x1xf32>, %slots: tensor<?xi32>, %m: tensor<?xbf16>) -> (tensor<?x?x1xf32>, tensor<?x?xf32>, tensor<?xbf16>) {
+  %y, %last_h, %last_m = recurrence.generic forward [b: parallel, d: parallel, t: time]
+    states(h[b, d] = %h[@b, d] : tensor<?x?xf32>, m[b] = %start[b] : tensor<?xbf16>)
+    inputs(x = %x[b, d, t] : tensor<?x?x1xf32>)
+    slots(%slots[b] : tensor<?xi32>)
+    results(y[b, d, t] : tensor<?x?x1xf32>, last h[@b, d] into %h : tensor<?x?xf32>, last m[@b] into %m : tensor<?xbf16>)
+  {
+  ^bb0(%old: f32, %count: f32, %x_t: f32):
+    %new = arith.addf %old, %x_t : f32
+    %y_t = arith.addf %new, %count : f32
+    recurrence.yield states(%new : f32, %count : f32) outputs(%y_t : f32)
+  }
+  return %y, %last_h, %last_m : tensor<?x?x1xf32>, tensor<?x?xf32>, tensor<?xbf16>
 }

@@ -43,7 +43,7 @@
 // GENERIC:       "scan.generic"(%h0, %zero, %zero, %a, %A, %offsets) <{
 // GENERIC-SAME:    direction = #recurrence<direction reverse>
 // GENERIC-SAME:    schedule = #scan.schedule<target = "sm_90", order = [r], vector = "", lanes = 1, warps = 1, row_lanes = 32, row_warps = 2, steps = 4>
-// GENERIC-SAME:    operandSegmentSizes = array<i32: 3, 2, 1>
+// GENERIC-SAME:    operandSegmentSizes = array<i32: 3, 2, 1, 0, 0>
 // GENERIC:       "scan.yield"(%p, %wide) : (f32, f32) -> ()
 // GENERIC:       "scan.component"() <{algebra = "affine", states = array<i64: 0>}> ({
 // GENERIC:       }) {noted} : () -> ()
