@@ -38,6 +38,10 @@ def split_type(type: Attribute) -> tuple[Attribute, tuple[int, ...] | None]:
     return type, None
 
 
+def is_vector(type: Attribute) -> bool:
+    return split_type(type)[1] is not None
+
+
 def like(type: Attribute, element: Attribute) -> Attribute:
     """`element` in the shape of `type`: i1 as vector<4xf32> is vector<4xi1>."""
     shape = split_type(type)[1]

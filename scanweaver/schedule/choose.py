@@ -11,10 +11,12 @@ from scanweaver.dialects.schedule import BLELLOCH, SHUFFLE, ScheduleAttr
 from scanweaver.errors import NotAssociativeError, ScanWeaverError
 from scanweaver.schedule import chip
 from scanweaver.transforms.skeleton.memory import byte_size
-from scanweaver.transforms.skeleton.phases import needs_single_steps, reads_other_positions
+from scanweaver.transforms.skeleton.phases import axes_with_positions, needs_single_steps
 
 STRATEGIES = ("auto", "lanes", "serial", "blelloch")
 ACROSS_TIME = ("lanes", "blelloch")
+MIN_LANES = 4
+"""Vectors of fewer lanes are not worth the moves between them."""
 MANY = 1 << 16
 """What a size is taken for where nothing is known of it."""
 
@@ -150,32 +152,44 @@ def carried_bytes(op: GenericOp) -> int:
 
 
 def _for_cpu(op: GenericOp, sizes: Mapping[str, int]) -> ScheduleAttr:
-    width = chip.host_vector_bytes() // max(byte_size(state.type) for state in op.states)
-    width = min(width, chip.host_vector_bytes() // 4)
+    lanes = chip.host_vector_bytes() // max(4, *(byte_size(state.type) for state in op.states))
     contiguous = contiguous_axis(op)
-    axis, width = _vector_axis(op, contiguous, width, sizes)
+    axis, width = _vector_axis(op, contiguous, lanes, sizes)
     order = tuple(a for a in row_order(op, contiguous) if a != axis)
     steps = 1 if needs_single_steps(op) else width if width > 1 else 8
     return ScheduleAttr("cpu", order, vector=axis, row_lanes=width, steps=steps)
 
 
-def _vector_axis(op: GenericOp, contiguous: str, width: int, sizes: Mapping[str, int]) -> tuple[str, int]:
-    """The axis that vectors run along: rows where there are enough of them, else the states of one row."""
+def _vector_axis(op: GenericOp, contiguous: str, lanes: int, sizes: Mapping[str, int]) -> tuple[str, int]:
+    """The axis that vectors run along, and how many lanes they have: rows where there are enough of them, else the
+    states of one row, else the few rows that there are. None of an axis by which a step asks for positions."""
     parallel = op.axes_of_kind(IteratorKind.PARALLEL)
-    wide = [axis for axis in parallel if sizes.get(axis, MANY) >= width]
-    if contiguous in wide:
-        return contiguous, width
-    if wide:
-        return max(
-            wide, key=lambda axis: (sum(axis in array.axes for array in op.input_arrays), parallel.index(axis))
-        ), width
-    for axis in op.axes_of_kind(IteratorKind.STATE):
-        size = op.sizes.get(axis, 1)
-        while width > 1 and size % width:
-            width //= 2
-        if width >= 4 and all(axis in state.axes for state in op.states) and not reads_other_positions(op):
-            return axis, width
-    return "", 1
+    rows = {axis: _power_of_two(sizes.get(axis, MANY), lanes) for axis in parallel}
+    states = {
+        axis: _dividing(op.sizes.get(axis, 1), lanes)
+        for axis in op.axes_of_kind(IteratorKind.STATE)
+        if all(axis in state.axes for state in op.states) and axis not in axes_with_positions(op)
+    }
+
+    def by_inputs(axis: str) -> tuple[bool, int, int]:
+        return axis == contiguous, sum(axis in array.axes for array in op.input_arrays), parallel.index(axis)
+
+    full = [axis for axis, width in rows.items() if width == lanes]
+    if full:
+        return max(full, key=by_inputs), lanes
+    widths = states | rows  # of equal widths the first: states of one row need fewer bytes at once
+    axis = max(widths, key=lambda axis: widths[axis], default="")
+    return (axis, widths[axis]) if axis and widths[axis] >= MIN_LANES else ("", 1)
+
+
+def _power_of_two(size: int, limit: int) -> int:
+    """The largest power of two that is neither above size nor limit."""
+    return 1 << (max(1, min(size, limit)).bit_length() - 1)
+
+
+def _dividing(size: int, limit: int) -> int:
+    """The largest power of two that divides size and is not above limit."""
+    return min(size & -size, limit)
 
 
 # --- both ------------------------------------------------------------------------------------------------------

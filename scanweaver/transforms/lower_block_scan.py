@@ -7,17 +7,36 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, builtin, llvm, scf
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerAttr, IntegerType, i1, i8, i16, i32, i64
+from xdsl.dialects.builtin import (
+    I32,
+    BFloat16Type,
+    DenseArrayBase,
+    FixedBitwidthType,
+    Float16Type,
+    IntegerAttr,
+    IntegerType,
+    i1,
+    i8,
+    i16,
+    i32,
+    i64,
+)
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern, op_type_rewrite_pattern
 from xdsl.utils.exceptions import PassFailedException
+from xdsl.utils.hints import isa
 
 from scanweaver.dialects import block_scan, gpu, scan
 from scanweaver.dialects.schedule import ALGORITHMS, BLELLOCH, SHUFFLE
 from scanweaver.transforms.skeleton.memory import byte_size, storage_type
 
 WARP = 32
+
+
+def _bits(type: Attribute) -> int:
+    assert isinstance(type, FixedBitwidthType)
+    return type.bitwidth
 
 
 class _Shuffles:
@@ -94,7 +113,8 @@ class _Shuffles:
             function = function.parent_op()
         if function is None or function.known_block_size is None:
             raise PassFailedException("scan.block_scan over several warps stands in a gpu.func of known block size")
-        threads = int(function.known_block_size.get_values()[0])
+        assert isa(function.known_block_size, DenseArrayBase[I32])
+        threads = function.known_block_size.get_values()[0]
         return threads // (self.op.lanes.data * self.op.warps.data)
 
     def _slot(self, buffer: SSAValue, warp: SSAValue, pitch: int, type: Attribute) -> SSAValue:
@@ -123,7 +143,7 @@ class _Shuffles:
         """A value as lanes exchange it: of at least 32 bits."""
         if isinstance(value.type, Float16Type | BFloat16Type):
             value = self._insert(arith.BitcastOp(value, i16))
-        if isinstance(value.type, IntegerType) and value.type.width.data < 32:
+        if _bits(value.type) < 32:
             return self._insert(arith.ExtUIOp(value, i32))
         return value
 
@@ -134,8 +154,7 @@ class _Shuffles:
             return self._to_bool(word)
         if isinstance(type, Float16Type | BFloat16Type):
             return self._insert(arith.BitcastOp(self._insert(arith.TruncIOp(word, i16)), type))
-        assert isinstance(type, IntegerType)
-        return self._insert(arith.TruncIOp(word, type))
+        return self._insert(arith.TruncIOp(word, IntegerType(_bits(type))))
 
     # --- small things -----------------------------------------------------------------------------------------
 
@@ -149,8 +168,7 @@ class _Shuffles:
         return self._insert(arith.SelectOp(condition, a, b))
 
     def _to_bool(self, value: SSAValue) -> SSAValue:
-        assert isinstance(value.type, IntegerType)
-        zero = self._insert(arith.ConstantOp(IntegerAttr(0, value.type)))
+        zero = self._insert(arith.ConstantOp(IntegerAttr(0, IntegerType(_bits(value.type)))))
         return self._insert(arith.CmpiOp(value, zero, "ne"))
 
     def _barrier(self) -> None:

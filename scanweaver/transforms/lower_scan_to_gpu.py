@@ -131,8 +131,8 @@ class _KernelWriter:
         inputs = [tensors[n] if n in tensors else arguments.scalar(n) for n, _ in arguments.of("input")]
         lanes = None
         if not self.schedule.is_serial:
-            place = [write.to_i32(value) for value in (self.lane, self.warp, self.row_in_block)]
-            lanes = Lanes(*place, self._scratch())
+            lane, warp, row = (write.to_i32(value) for value in (self.lane, self.warp, self.row_in_block))
+            lanes = Lanes(lane, warp, row, self._scratch())
         return Evaluator(self.op, write, Memory(write, None, 1), inputs, self._carries(), lanes)
 
     def _carries(self) -> list[Carry]:

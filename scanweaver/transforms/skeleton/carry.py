@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, SSAValue
 
-from scanweaver.transforms.skeleton.memory import Memory, scalar_type
+from scanweaver.dialects.arith import is_vector, split_type
+from scanweaver.transforms.skeleton.memory import Memory
 from scanweaver.transforms.skeleton.scopes import Writer
 
 
@@ -31,12 +31,12 @@ class Carry:
 
     def load(self, memory: Memory, positions: Mapping[str, SSAValue]) -> SSAValue:
         slot = self._slot(memory.write, positions)
-        if slot is None or not isinstance(slot.type, VectorType):
+        if slot is None or not is_vector(slot.type):
             return memory.load_element(self._address(memory, slot), self.element)
-        if isinstance(self.element, VectorType):  # each lane has a slot of its own
+        if is_vector(self.element):  # each lane has a slot of its own
             write = memory.write
             slot = write.add(write.mul(slot, write.constant(memory.width)), memory.lane_numbers())
-        return memory.gather_at(self.buffer, slot, scalar_type(self.element))
+        return memory.gather_at(self.buffer, slot, split_type(self.element)[0])
 
     def store(self, memory: Memory, positions: Mapping[str, SSAValue], value: SSAValue) -> None:
         memory.store_element(self._address(memory, self._slot(memory.write, positions)), value)

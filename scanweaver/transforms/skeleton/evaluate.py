@@ -15,7 +15,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from scanweaver.dialects import recurrence, scan
-from scanweaver.dialects.arith import like, of_any_shape
+from scanweaver.dialects.arith import is_vector, like, of_any_shape
 from scanweaver.dialects.iteration import IteratorKind
 from scanweaver.dialects.recurrence import Axes, block_axes
 from scanweaver.transforms.skeleton.carry import Carry
@@ -186,7 +186,7 @@ class Evaluator:
     def copy(self, op: Operation, operands: Sequence[SSAValue]) -> Sequence[SSAValue]:
         """The operation on these operands, over vector lanes where any of them is one."""
         kind, types = type(op), [result.type for result in op.results]
-        wide = next((operand.type for operand in operands if isinstance(operand.type, VectorType)), None)
+        wide = next((operand.type for operand in operands if is_vector(operand.type)), None)
         if wide is not None:
             operands = [self.broadcast(operand) for operand in operands]
             kind, types = of_any_shape(kind), [like(wide, type) for type in types]
@@ -202,7 +202,7 @@ class Evaluator:
         """Whether a value with these axes differs from lane to lane: along the vector axis, or where it is taken
         from positions that do."""
         return self.memory.is_vector(tuple(axes)) or any(
-            isinstance(position.type, VectorType) for position in self.positions(tuple(axes)).values()
+            is_vector(position.type) for position in self.positions(tuple(axes)).values()
         )
 
     def widened(self, value: SSAValue, axes: Sequence[str] | Axes) -> SSAValue:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects import arith, func, llvm
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type, IntegerType, ModuleOp, i64
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
@@ -210,6 +210,7 @@ def replace_by_kernel(op: scan.GenericOp, module: ModuleOp) -> str:
 def buffer(write: Writer, count: int, element: Attribute) -> SSAValue:
     """A buffer of this lane's own, for `count` elements."""
     size = write.constant(count)
+    assert isinstance(size.owner, Operation)
     op = llvm.AllocaOp(size, storage_type(element), alignment=byte_size(element))
     Rewriter.insert_op(op, InsertPoint.after(size.owner))
     return op.res

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects import llvm, vector
-from xdsl.dialects.builtin import DenseArrayBase, VectorType, i8, i32, i64
+from xdsl.dialects.builtin import DenseArrayBase, FixedBitwidthType, VectorType, i8, i32, i64
 from xdsl.ir import Attribute, Block, SSAValue
 
 from scanweaver.dialects.arith import split_type
@@ -171,18 +171,18 @@ def _transposed(write: Writer, rows: Sequence[SSAValue]) -> list[SSAValue]:
             low, high = values[i], values[i | distance]
             take_low = [c if not c & distance else size + (c ^ distance) for c in range(size)]
             take_high = [c ^ distance if not c & distance else size + c for c in range(size)]
-            values[i] = _shuffled(write, low, high, take_low)
-            values[i | distance] = _shuffled(write, low, high, take_high)
+            values[i] = shuffled(write, low, high, take_low)
+            values[i | distance] = shuffled(write, low, high, take_high)
         distance *= 2
     return values
 
 
-def _shuffled(write: Writer, a: SSAValue, b: SSAValue, mask: Sequence[int]) -> SSAValue:
+def shuffled(write: Writer, a: SSAValue, b: SSAValue, mask: Sequence[int]) -> SSAValue:
+    """The elements of a, then b, that a mask names."""
     type = VectorType(split_type(a.type)[0], [len(mask)])
     return write.value(vector.ShuffleOp(a, b, DenseArrayBase.from_list(i64, list(mask)), result_type=type))
 
 
 def _bytes(element: Attribute) -> int:
-    width = getattr(element, "bitwidth", None)
-    assert isinstance(width, int), f"no size for {element}"
-    return width // 8
+    assert isinstance(element, FixedBitwidthType), f"no size for {element}"
+    return element.bitwidth // 8

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects import arith, llvm, vector
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, VectorType, i1, i8, i64
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FixedBitwidthType, VectorType, i1, i8, i64
 from xdsl.ir import Attribute, SSAValue
 
-from scanweaver.dialects.arith import ExtUIOp, split_type
+from scanweaver.dialects.arith import ExtUIOp, is_vector, like, split_type
 from scanweaver.transforms.skeleton.lanes import LaneMoves, moved
 from scanweaver.transforms.skeleton.scopes import Writer
 
@@ -22,26 +22,16 @@ VECTOR_BYTES = 16
 """The widest access of one GPU lane."""
 
 
-def scalar_type(type: Attribute) -> Attribute:
-    """`vector<16xf32>` -> `f32`; a scalar's is its own."""
-    return split_type(type)[0]
-
-
 def storage_type(type: Attribute) -> Attribute:
     """The type in memory: a bool is a byte."""
-    if isinstance(type, VectorType):
-        return VectorType(storage_type(scalar_type(type)), type.get_shape())
-    return i8 if type == i1 else type
+    return like(type, i8) if split_type(type)[0] == i1 else type
 
 
 def byte_size(type: Attribute) -> int:
     """Bytes of one element in memory."""
-    stored = storage_type(type)
-    if isinstance(stored, VectorType):
-        return prod(stored.get_shape()) * byte_size(scalar_type(stored))
-    width = getattr(stored, "bitwidth", None)
-    assert isinstance(width, int), f"no size for {type}"
-    return width // 8
+    element, shape = split_type(storage_type(type))
+    assert isinstance(element, FixedBitwidthType), f"no size for {type}"
+    return prod(shape or (1,)) * element.bitwidth // 8
 
 
 @dataclass
@@ -128,7 +118,7 @@ class Memory:
 
     def load(self, tensor: Tensor, positions: Mapping[str, SSAValue]) -> SSAValue:
         offset = self._offset(tensor, positions)
-        if offset is not None and isinstance(offset.type, VectorType):
+        if offset is not None and is_vector(offset.type):
             if self.is_vector(tensor.axes):
                 offset = self.write.add(offset, self.write.mul(self.lane_numbers(), self._between_lanes(tensor)))
             return self.gather_at(tensor.pointer, offset, tensor.element)
@@ -251,16 +241,16 @@ class Memory:
         return self._loaded(self.write.value(llvm.LoadOp(address, storage_type(type), alignment=align)), element)
 
     def _store(self, address: SSAValue, value: SSAValue, *, aligned: bool = False) -> None:
-        align = byte_size(value.type if aligned else scalar_type(value.type))
+        align = byte_size(value.type if aligned else split_type(value.type)[0])
         self.write.insert(llvm.StoreOp(self._stored(value), address, alignment=align))
 
     def _loaded(self, value: SSAValue, type: Attribute) -> SSAValue:
         """What memory held, as an element (or a vector of elements) of `type`."""
-        if scalar_type(type) != i1:
+        if split_type(type)[0] != i1:
             return value
         return self.write.is_not_equal(value, self.write.constant(0, i8))
 
     def _stored(self, value: SSAValue) -> SSAValue:
-        if scalar_type(value.type) != i1:
+        if split_type(value.type)[0] != i1:
             return value
         return self.write.value(ExtUIOp.create(operands=[value], result_types=[storage_type(value.type)]))

@@ -14,6 +14,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from scanweaver.dialects import recurrence, scan
+from scanweaver.dialects.recurrence import ReduceKind
 from scanweaver.transforms.skeleton.evaluate import Evaluator, New, Old
 
 
@@ -92,9 +93,13 @@ class Planner:
                 tasks.append(task)
                 work.append(task)
         order = {result: n for n, result in enumerate(self._all_results())}
-        return sorted(
-            tasks, key=lambda t: (t.kind != "reduce", order.get(t.what.result, 0) if t.kind == "reduce" else 0)
-        )  # type: ignore[union-attr]
+
+        def place(task: Task) -> tuple[bool, int]:
+            """Reductions as they are written, then the others."""
+            reduce = task.what
+            return (False, order[reduce.result]) if isinstance(reduce, recurrence.ReduceOp) else (True, 0)
+
+        return sorted(tasks, key=place)
 
     def _all_results(self) -> Iterable[SSAValue]:
         regions = [self.op.prelude, *(c.lift for c in self.op.component_ops if not c.is_sequential), self.op.step]
@@ -170,6 +175,23 @@ def reads_other_positions(op: scan.GenericOp) -> bool:
     return any(
         isinstance(inner, recurrence.RenameOp | recurrence.TakeOp) for region in regions for inner in region.block.ops
     )
+
+
+def axes_with_positions(op: scan.GenericOp) -> set[str]:
+    """State axes by which a step tells positions apart: the lanes of a vector do not."""
+    axes: set[str] = set()
+    for region in (op.prelude, op.step):
+        for inner in region.block.ops:
+            match inner:
+                case recurrence.ReduceOp() if inner.kind.data in (ReduceKind.ARGMAX, ReduceKind.ARGMIN):
+                    axes |= set(inner.axis_names)
+                case recurrence.RenameOp():
+                    axes |= {inner.source_axis, inner.target_axis}
+                case recurrence.TakeOp():
+                    axes.add(inner.axis_name)
+                case _:
+                    pass
+    return axes
 
 
 def needs_single_steps(op: scan.GenericOp) -> bool:

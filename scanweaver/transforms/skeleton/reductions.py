@@ -7,11 +7,12 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith, vector
-from xdsl.dialects.builtin import AnyFloat, IntegerType, VectorType, i1
+from xdsl.dialects.builtin import AnyFloat, FixedBitwidthType, i1
 from xdsl.ir import Attribute, SSAValue
 
 from scanweaver.dialects.arith import CmpfOp, CmpiOp
 from scanweaver.dialects.recurrence import ReduceKind, ReduceOp
+from scanweaver.transforms.skeleton.lanes import shuffled
 from scanweaver.transforms.skeleton.scopes import CONTRACT
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ class Reduction:
         """The accumulators after one more position."""
         values = [self.evaluator.value(self.op.value, k) for k in self.steps]
         if self.kind in _INDEXED:
-            return [new for i, value in enumerate(values) for new in self._better(*carried[2 * i : 2 * i + 2], value)]
+            extremes = zip(carried[::2], carried[1::2], values, strict=True)
+            return [new for best, at, value in extremes for new in self._better(best, at, value)]
         return [self._combined(acc, value) for acc, value in zip(carried, values, strict=True)]
 
     def finish(self, carried: Sequence[SSAValue]) -> list[SSAValue]:
@@ -67,15 +69,12 @@ class Reduction:
         return self.evaluator.write.value(op)
 
     def _folded(self, acc: SSAValue) -> SSAValue:
-        """The lanes of a vector accumulator, combined in order."""
-        assert isinstance(acc.type, VectorType)
-        lanes = [
-            self.evaluator.write.value(vector.ExtractOp(acc, [i], self.type))
-            for i in range(self.evaluator.memory.width)
-        ]
-        while len(lanes) > 1:
-            lanes = [self._combined(a, b) for a, b in zip(lanes[::2], lanes[1::2], strict=True)]
-        return lanes[0]
+        """The lanes of a vector accumulator combined: its halves, then the halves of that."""
+        write, width = self.evaluator.write, self.evaluator.memory.width
+        while width > 2:
+            width //= 2
+            acc = self._combined(*(shuffled(write, acc, acc, range(i, i + width)) for i in (0, width)))
+        return self._combined(*(write.value(vector.ExtractOp(acc, [i], self.type)) for i in (0, 1)))
 
     def _better(self, best: SSAValue, at: SSAValue, value: SSAValue) -> tuple[SSAValue, SSAValue]:
         """The extreme and its position after `value`: the first wins, and NaN beats all numbers."""
@@ -110,8 +109,8 @@ def _identity(kind: ReduceKind, type: Attribute) -> int | float:
     largest = kind in (ReduceKind.MAX, ReduceKind.ARGMAX)
     if isinstance(type, AnyFloat):
         return -inf if largest else inf
-    assert isinstance(type, IntegerType)
-    bits = type.width.data
+    assert isinstance(type, FixedBitwidthType)
+    bits = type.bitwidth
     if type == i1:
         return 0 if largest else -1
     return -(1 << (bits - 1)) if largest else (1 << (bits - 1)) - 1

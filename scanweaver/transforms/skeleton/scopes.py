@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from xdsl.dialects import arith, scf, vector
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, VectorType, i32, i64
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerType, VectorType, i32, i64
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from scanweaver.dialects.arith import CmpiOp, ExtUIOp, IndexCastOp, SelectOp, like, split_type
+from scanweaver.dialects.arith import CmpiOp, ExtUIOp, IndexCastOp, SelectOp, is_vector, like, split_type
 
 CONTRACT = arith.FastMathFlagsAttr([FastMathFlag.ALLOW_CONTRACT])
 """Licenses a·b + c as one rounding, nothing else."""
@@ -138,12 +138,12 @@ class Writer:
         if condition is None:
             body()
             return
-        blocks = [Block() for _ in range(1 if otherwise is None else 2)]
-        regions = [Region(block) for block in blocks]
+        block, other = Block(), Block()
+        regions = (Region(block), Region([] if otherwise is None else other))
         op = self.insert(scf.IfOp(condition, [], *regions))
-        for block, write in zip(blocks, (body, otherwise), strict=False):
-            assert write is not None
-            self._nested(op, block, {}, _without_results(write))
+        self._nested(op, block, {}, _without_results(body))
+        if otherwise is not None:
+            self._nested(op, other, {}, _without_results(otherwise))
 
     def _nested(
         self, op: Operation, block: Block, bound: dict[str, SSAValue], body: Callable[[], Sequence[SSAValue]]
@@ -164,12 +164,12 @@ class Writer:
         """A constant, written once, at the function's start."""
         key = (type, repr(value))
         if key not in self._constants:
-            if isinstance(type, IntegerType | IndexType):
-                attr = IntegerAttr(int(value), type)
+            if isinstance(type, IntegerType):
+                op = arith.ConstantOp.from_int_and_width(int(value), cast("IntegerType", type))
             else:
                 assert isinstance(type, AnyFloat)
-                attr = FloatAttr(value, type)
-            self._constants[key] = self.at_entry(arith.ConstantOp(attr))
+                op = arith.ConstantOp(FloatAttr(value, type))
+            self._constants[key] = self.at_entry(op)
         return self._constants[key]
 
     def alike(self, a: SSAValue, b: SSAValue) -> tuple[SSAValue, SSAValue]:
@@ -178,10 +178,10 @@ class Writer:
 
     def wide(self, value: SSAValue, type: Attribute) -> SSAValue:
         """A scalar in the shape of a type: broadcast where that is a vector."""
-        if isinstance(value.type, VectorType) or not isinstance(type, VectorType):
+        shape = split_type(type)[1]
+        if shape is None or is_vector(value.type):
             return value
-        wide = VectorType(value.type, split_type(type)[1] or ())
-        return self.value(vector.BroadcastOp(value, wide))
+        return self.value(vector.BroadcastOp(value, VectorType(value.type, shape)))
 
     def add(self, a: SSAValue, b: SSAValue) -> SSAValue:
         return self.value(arith.AddiOp(*self.alike(a, b)))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, SSAValue
 
+from scanweaver.dialects.arith import like, split_type
 from scanweaver.dialects.recurrence import ReduceOp
 from scanweaver.transforms.skeleton.carry import Carry
 from scanweaver.transforms.skeleton.evaluate import Body, Evaluator, Tile
-from scanweaver.transforms.skeleton.memory import Steps, Tensor, byte_size, scalar_type
+from scanweaver.transforms.skeleton.memory import Steps, Tensor, byte_size
 from scanweaver.transforms.skeleton.phases import Planner, Task
 from scanweaver.transforms.skeleton.reductions import Reduction
 from scanweaver.transforms.skeleton.scopes import Scope
@@ -137,7 +137,7 @@ class TileWriter:
 
 def start_states(evaluator: Evaluator, inits: Sequence[Tensor | SSAValue]) -> None:
     """Puts the initial states into the carries."""
-    op, write = evaluator.op, evaluator.write
+    op = evaluator.op
     for i, (init, state) in enumerate(zip(inits, op.states, strict=True)):
         axes = [axis for axis in evaluator.state_axes if axis in state.axes]
 
@@ -170,9 +170,8 @@ def store_last(evaluator: Evaluator, lasts: Sequence[Tensor], stores: Sequence[S
 
 def converted(evaluator: Evaluator, value: SSAValue, type: Attribute) -> SSAValue:
     """An initial value in the state's own type: floats widen or round."""
-    element = scalar_type(value.type)
+    element = split_type(value.type)[0]
     if element == type:
         return value
-    target = VectorType(type, value.type.get_shape()) if isinstance(value.type, VectorType) else type
     op = arith.ExtFOp if byte_size(element) < byte_size(type) else arith.TruncFOp
-    return evaluator.write.value(op(value, target))
+    return evaluator.write.value(op(value, like(value.type, type)))
