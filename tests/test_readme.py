@@ -12,24 +12,20 @@ from typing import Any
 
 import pytest
 import torch
+from documents import ROOT, blocks
 
 import scanweaver as sw
 from scanweaver.demo.series import garch
 
-ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 BIN = Path(sys.executable).parent
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The names that the README's code defines, one block after the other, as a reader would run it."""
     path = tmp_path_factory.mktemp("readme") / "readme.py"
-    path.write_text("\n".join(blocks("python")))
+    path.write_text("\n".join(blocks(README, "python")))
     names: dict[str, Any] = {}
     torch.manual_seed(0)
     exec(compile(path.read_text(), path, "exec"), names)
@@ -49,7 +45,7 @@ def test_the_code_computes_the_recurrence(ran: dict[str, Any]) -> None:
 
 
 def test_the_code_prints_the_stages(ran: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
-    exec(blocks("python")[-1], ran)
+    exec(blocks(README, "python")[-1], ran)
     out = capsys.readouterr().out
     assert 'scan.component "affine"' in out
     assert ".target sm_90" in out
@@ -62,7 +58,7 @@ def test_the_commands_on_the_demos_files_work(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         artifact = garch.artifact_for(target, r, 0.1, 0.1, 0.8, init=(1.0, 1.0))
         (folder / f"{stage}.mlir").write_text(artifact.stages[stage])
-    commands = [line for line in "".join(blocks("sh")).splitlines() if line.startswith("scanweaver-opt ")]
+    commands = [line for line in "".join(blocks(README, "sh")).splitlines() if line.startswith("scanweaver-opt ")]
     outputs = [
         subprocess.run([BIN / tool, *arguments], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
         for tool, *arguments in map(shlex.split, commands)
@@ -86,7 +82,7 @@ def test_every_environment_variable_is_one_that_we_read() -> None:
 
 def test_every_command_and_make_target_is_there() -> None:
     makefile = (ROOT / "Makefile").read_text()
-    for target in re.findall(r"^make (\w+)", "\n".join(blocks("sh")), re.MULTILINE):
+    for target in re.findall(r"^make (\w+)", "\n".join(blocks(README, "sh")), re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
     environment = os.environ | {"COLUMNS": "200"}
     for command in re.findall(r"^\| `scanweaver (\w+)", README, re.MULTILINE):
