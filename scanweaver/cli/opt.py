@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from io import StringIO
+from pathlib import Path
 from typing import IO, ClassVar, NoReturn, cast
 
 from xdsl.dialects.builtin import ModuleOp
@@ -17,6 +18,7 @@ from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, ParseE
 from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
+from scanweaver.cli.plugins import passes_of
 from scanweaver.cli.targets import CHIP_TARGETS
 from scanweaver.dialects import get_all_dialects
 from scanweaver.errors import ScanWeaverError
@@ -52,9 +54,18 @@ class ScanWeaverOptMain(xDSLOptMain):
             "--chip",
             help="chip that the targets nvvm, ptx and cubin compile for (default: sm_90)",
         )
+        arg_parser.add_argument(
+            "--load-pass-plugin",
+            metavar="FILE.py",
+            action="append",
+            default=[],
+            help="a Python file whose passes -p then knows as well; may be given again",
+        )
 
     def setup_pipeline(self) -> None:
         """Reads passes and target, so that a misspelt option is told before anything runs."""
+        for file in self.args.load_pass_plugin:
+            self._load_passes(Path(file))
         try:
             super().setup_pipeline()
         except ValueError as error:
@@ -63,6 +74,16 @@ class ScanWeaverOptMain(xDSLOptMain):
             self.target = self._read_target()
         except ValueError as error:
             raise UsageError(f"argument -t/--target: {error}") from error
+
+    def _load_passes(self, path: Path) -> None:
+        try:
+            passes = passes_of(path)
+        except ValueError as error:
+            raise UsageError(f"argument --load-pass-plugin: {error}") from error
+        for name, of in passes.items():
+            if name in self.available_passes:
+                raise UsageError(f"argument --load-pass-plugin: {path} defines {name}, a pass that is there already")
+            self.register_pass(name, lambda of=of: of)
 
     def _read_target(self) -> Target:
         spec = parse_spec(self.args.target)
