@@ -29,6 +29,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Block, Operation, SSAValue
 
+from scanweaver.dialects.arith import CmpfOp, CmpiOp  # xDSL's print no attributes: they would lose the source
 from scanweaver.errors import UnsupportedError
 from scanweaver.frontend.dtypes import Kind, as_number, kind_of
 from scanweaver.frontend.misuse import (
@@ -394,10 +395,10 @@ def compare(name: str, a: Operand, b: Operand) -> Value:
     x, y = promote(name, a, b, bools=True)
     predicate = _COMPARISONS[name]
     if x.kind == "float":
-        op = arith.CmpfOp(x.ssa, y.ssa, ("une" if predicate == "ne" else "o" + predicate))
+        op = CmpfOp(x.ssa, y.ssa, ("une" if predicate == "ne" else "o" + predicate))
     else:
         sign = "" if predicate in ("eq", "ne") else "u" if x.kind == "bool" else "s"
-        op = arith.CmpiOp(x.ssa, y.ssa, sign + predicate)
+        op = CmpiOp(x.ssa, y.ssa, sign + predicate)
     return x.tracing.emit(op, (x, y), "bool")
 
 
@@ -449,7 +450,7 @@ def _shift(name: str, a: Operand, b: Operand) -> Value:
             refuse(f"`{name}` by {b}: expected 0 to 63")
         return tracing.emit(op, (x, y), "int")
     shifted = tracing.emit(op, (x, y), "int")
-    fits = tracing.emit(arith.CmpiOp(y.ssa, tracing.constant(64, "int").ssa, "ult"), (y,), "bool")
+    fits = tracing.emit(CmpiOp(y.ssa, tracing.constant(64, "int").ssa, "ult"), (y,), "bool")
     return select(fits, shifted, 0 if name == "<<" else select(x < 0, -1, 0))
 
 
@@ -459,7 +460,7 @@ def _over(axes: Iterable[str]) -> str:
 
 def is_nan(x: Value) -> Value:
     """Whether a float is NaN."""
-    return x.tracing.emit(arith.CmpfOp(x.ssa, x.ssa, "uno"), (x,), "bool")
+    return x.tracing.emit(CmpfOp(x.ssa, x.ssa, "uno"), (x,), "bool")
 
 
 def is_infinite(x: Value) -> Value:

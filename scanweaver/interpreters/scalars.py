@@ -28,6 +28,7 @@ from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, im
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import InterpretationError
 
+from scanweaver.dialects.arith import of_any_shape
 from scanweaver.interpreters.lanes import Array, Lanes, align
 
 # --- types -----------------------------------------------------------------------------------------------------
@@ -245,30 +246,6 @@ class ScalarImpls(InterpreterFunctions):
         value = op.value.value.data
         return (Lanes(rounded(np.asarray(value), op.result.type), ()),)
 
-    @impl(arith.CmpiOp)
-    def run_cmpi(self, interpreter: Interpreter, op: arith.CmpiOp, args: PythonValues) -> PythonValues:
-        predicate = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
-        view = unsigned if predicate.startswith("u") else signed
-        axes, (a, b) = align(args)
-        return (Lanes(np.asarray(COMPARISONS[predicate[-2:]](view(a), view(b))), axes),)
-
-    @impl(arith.CmpfOp)
-    def run_cmpf(self, interpreter: Interpreter, op: arith.CmpfOp, args: PythonValues) -> PythonValues:
-        predicate = arith.CMPF_COMPARISON_OPERATIONS[op.predicate.value.data]
-        axes, (a, b) = align(args)
-        unordered = np.isnan(a) | np.isnan(b)
-        match predicate:
-            case "false" | "true":
-                values = np.full_like(unordered, predicate == "true")
-            case "ord":
-                values = ~unordered
-            case "uno":
-                values = unordered
-            case _:
-                holds = COMPARISONS[predicate[1:]](a, b)
-                values = holds | unordered if predicate[0] == "u" else holds & ~unordered
-        return (Lanes(np.asarray(values), axes),)
-
     @impl(arith.BitcastOp)
     def run_bitcast(self, interpreter: Interpreter, op: arith.BitcastOp, args: PythonValues) -> PythonValues:
         (value,) = cast(tuple[Lanes], args)
@@ -281,6 +258,30 @@ class ScalarImpls(InterpreterFunctions):
         if isinstance(target, BFloat16Type):
             bits = bits.view(np.uint16).astype(np.uint32) << 16
         return (Lanes(np.asarray(bits).view(dtype_of(target)), value.axes),)
+
+
+def run_cmpi(self: Any, interpreter: Interpreter, op: arith.CmpiOp, args: PythonValues) -> PythonValues:
+    predicate = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
+    view = unsigned if predicate.startswith("u") else signed
+    axes, (a, b) = align(args)
+    return (Lanes(np.asarray(COMPARISONS[predicate[-2:]](view(a), view(b))), axes),)
+
+
+def run_cmpf(self: Any, interpreter: Interpreter, op: arith.CmpfOp, args: PythonValues) -> PythonValues:
+    predicate = arith.CMPF_COMPARISON_OPERATIONS[op.predicate.value.data]
+    axes, (a, b) = align(args)
+    unordered = np.isnan(a) | np.isnan(b)
+    match predicate:
+        case "false" | "true":
+            values = np.full_like(unordered, predicate == "true")
+        case "ord":
+            values = ~unordered
+        case "uno":
+            values = unordered
+        case _:
+            holds = COMPARISONS[predicate[1:]](a, b)
+            values = holds | unordered if predicate[0] == "u" else holds & ~unordered
+    return (Lanes(np.asarray(values), axes),)
 
 
 COMPARISONS: Mapping[str, Function] = {
@@ -299,8 +300,15 @@ TABLES: Sequence[tuple[View, Mapping[type[Operation], Function]]] = (
     (raw, MIXED_OPS),
 )
 
-_RUNS = {
-    f"run_{op.name}": impl(op)(elementwise(view, function)) for view, table in TABLES for op, function in table.items()
+_RUNS: Mapping[type[Operation], Any] = {
+    arith.CmpiOp: run_cmpi,
+    arith.CmpfOp: run_cmpf,
+    **{op: elementwise(view, function) for view, table in TABLES for op, function in table.items()},
 }
-ScalarFunctions = register_impls(type("ScalarFunctions", (ScalarImpls,), _RUNS))
+_IMPLS = {
+    f"run_{kind.__module__}.{kind.name}": impl(kind)(run)
+    for op, run in _RUNS.items()
+    for kind in (op, of_any_shape(op))
+}
+ScalarFunctions = register_impls(type("ScalarFunctions", (ScalarImpls,), _IMPLS))
 """Interpreter functions of the scalar operations that a step is made of."""
