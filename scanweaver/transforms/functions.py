@@ -27,6 +27,14 @@ class Functions:
         return func.CallOp(name, operands, results)
 
 
+    def extern(self, name: str, operands: Sequence[SSAValue], results: Sequence[Attribute]) -> func.CallOp:
+        """A call of a function of the C library."""
+        if name not in self.known:
+            self.known.add(name)
+            self.module.body.block.add_op(func.FuncOp.external(name, [o.type for o in operands], results))
+        return func.CallOp(name, operands, results)
+
+
 def _function(name: str, arguments: Sequence[Attribute], results: Sequence[Attribute], body: Body) -> func.FuncOp:
     block = Block(arg_types=arguments)
     block.add_op(func.ReturnOp(*body(block)))

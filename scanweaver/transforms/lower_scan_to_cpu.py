@@ -28,8 +28,35 @@ from scanweaver.transforms.skeleton.scopes import LoopBody, Writer
 from scanweaver.transforms.skeleton.tile import TileWriter, start_states, store_last
 
 HOST = llvm.LLVMPointerType()
+STACK_BYTES = 64 * 1024
+"""The largest buffer on a thread's stack."""
+LINE_BYTES = 64
+"""A cache line, and the widest vector."""
 KEPT_BYTES = 16 * 1024
 """The most that a value is kept for instead of computed again: half of a first-level cache."""
+
+
+class _Buffers:
+    """A kernel's own memory: on the stack, or from the heap where it is large."""
+
+    def __init__(self, write: Writer, functions: Functions):
+        self.write = write
+        self.functions = functions
+        self._heap: list[SSAValue] = []
+
+    def buffer(self, count: int, element: Attribute) -> SSAValue:
+        bytes = count * byte_size(element)
+        if bytes <= STACK_BYTES:
+            return kernels.buffer(self.write, count, element)
+        with self.write.at(self.write.root):
+            size = self.write.constant(-(-bytes // LINE_BYTES) * LINE_BYTES)
+            call = self.functions.extern("aligned_alloc", [self.write.constant(LINE_BYTES), size], [HOST])
+            self._heap.append(self.write.value(call))
+        return self._heap[-1]
+
+    def free(self) -> None:
+        for buffer in self._heap:
+            self.write.insert(self.functions.extern("free", [buffer], []))
 
 
 class _RowsWriter:
@@ -38,7 +65,7 @@ class _RowsWriter:
     def __init__(
         self,
         op: scan.GenericOp,
-        write: Writer,
+        buffers: _Buffers,
         functions: Functions,
         arguments: kernels.KernelArguments,
         axis: str | None,
@@ -46,7 +73,8 @@ class _RowsWriter:
         steps: int,
     ):
         self.op = op
-        self.write = write
+        self.write = write = buffers.write
+        self.buffers = buffers
         self.arguments = arguments
         self.axis = axis if width > 1 else None
         self.width = width
@@ -91,7 +119,7 @@ class _RowsWriter:
     def _carry(self, type: Attribute, axes: Collection[str]) -> Carry:
         sizes = self._sizes(axes)
         element = self.memory.lanes(type, tuple(axes))
-        buffer = kernels.buffer(self.write, slots(sizes, self.axis, self.width), element)
+        buffer = self.buffers.buffer(slots(sizes, self.axis, self.width), element)
         return Carry(buffer, element, sizes, vector_axis=self.axis, width=self.width)
 
     def _kept(self, value: SSAValue, axes: Axes) -> Carry | None:
@@ -168,6 +196,7 @@ class _TasksWriter:
         self.op = op
         self.write = write
         self.functions = functions
+        self.buffers = _Buffers(write, functions)
         self.arguments = arguments
         self.order = schedule.order_axes
         self.axis = schedule.vector.data or None
@@ -180,10 +209,11 @@ class _TasksWriter:
         begin, end = (self.arguments.values[Param(kind)] for kind in ("begin", "end"))
         body = self._neighbouring_rows() if self.across_rows else self._one_row()
         write.loop(begin, end, write.constant(1), (), body)
+        self.buffers.free()
         write.insert(func.ReturnOp())
 
     def _rows_writer(self, axis: str | None, width: int, steps: int) -> _RowsWriter:
-        return _RowsWriter(self.op, self.write, self.functions, self.arguments, axis, width, steps)
+        return _RowsWriter(self.op, self.buffers, self.functions, self.arguments, axis, width, steps)
 
     def _positions(self, row: SSAValue) -> dict[str, SSAValue]:
         sizes = {axis: self.arguments.size(axis) for axis in self.order}
