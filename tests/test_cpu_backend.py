@@ -15,10 +15,18 @@ from typing import Any
 import pytest
 import torch
 from poison import poisoned
+from reference import flat
 from torch import Tensor
+from xdsl.context import Context
+from xdsl.dialects import get_all_dialects as xdsl_dialects
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.parser import Parser
 
 import scanweaver as sw
+from scanweaver.dialects import get_all_dialects
+from scanweaver.frontend import plan
 from scanweaver.frontend.signature import Array, parse_signature
+from scanweaver.transforms import pipelines
 
 # --- the oracle ----------------------------------------------------------------------------------------------------
 
@@ -26,10 +34,9 @@ from scanweaver.frontend.signature import Array, parse_signature
 class Torch:
     """What `sw` offers, on tensors whose dimensions are `axes` in order."""
 
-    exp, log, log1p, tanh, sigmoid, sqrt, sin = (
-        staticmethod(f) for f in (torch.exp, torch.log, torch.log1p, torch.tanh, torch.sigmoid, torch.sqrt, torch.sin)
-    )
-    maximum, minimum, isnan, where = map(staticmethod, (torch.maximum, torch.minimum, torch.isnan, torch.where))
+    def __getattr__(self, name: str) -> Any:
+        """What PyTorch has under the same name."""
+        return getattr(torch, name) if hasattr(torch, name) else getattr(torch.nn.functional, name)
 
     def __init__(self, axes: Sequence[str]):
         self.axes = axes
@@ -41,7 +48,11 @@ class Torch:
         return torch.nn.functional.softplus(x, threshold=1000)
 
     def cast(self, x: Tensor, dtype: torch.dtype) -> Tensor:
-        return x.to(dtype).to(torch.float64 if dtype.is_floating_point else torch.int64)
+        if x.is_floating_point() and not dtype.is_floating_point:
+            x = x.long()
+        return x.to(dtype).to(
+            torch.float64 if dtype.is_floating_point else dtype if dtype == torch.bool else torch.int64
+        )
 
     def sum(self, x: Tensor, names: str) -> Tensor:
         return x.sum(self.dims(names), keepdim=True)
@@ -140,7 +151,7 @@ class Case:
     signature: str
     step: Callable[[Any], Callable[..., Any]]
     dtypes: Mapping[str, Any]
-    sizes: Mapping[str, int]
+    sizes: str
     layout: str = "dense"
     reverse: bool = False
     init: Any = None
@@ -177,6 +188,11 @@ def laid_out(x: Tensor, array: Array, layout: str) -> Tensor:
         view.copy_(x)
         return view
     return x
+
+
+def twice(step: Any) -> Any:
+    """The new state as output too, in an order of axes of its own."""
+    return lambda m: lambda *args: (step(m)(*args),) * 2
 
 
 def affine(m: Any) -> Any:
@@ -281,60 +297,142 @@ def normalised(m: Any) -> Any:
     return step
 
 
+def functions(m: Any) -> Any:
+    """Every function, of floats within its domain."""
+
+    def step(h: Any, x: Any) -> Any:
+        y = m.exp(x) + m.exp2(x) + m.log(x + 2) + m.log2(x + 2) + m.log1p(x) + m.expm1(x) + m.sqrt(x + 1)
+        y = y + m.rsqrt(x + 2) + m.sin(x) + m.cos(x) + m.tanh(x) + m.erf(x) + m.sigmoid(x) * m.silu(x) - m.relu(x)
+        y = y + m.logaddexp(x, 2 * x) + abs(x) ** 3 + (x + 1) ** 1.5 + 2 ** (-x) + m.clamp(x, -0.5, 0.25) / (x + 3)
+        return 0.5 * h + m.minimum(y, m.softplus(y))
+
+    return step
+
+
+def casts(m: Any) -> Any:
+    """Between kinds and widths; a state that is rounded; integers that wrap; NaN told and left out."""
+
+    def step(h: Any, x: Any, k: Any, ok: Any) -> Any:
+        n = m.cast(x * 300, torch.int8) + m.cast(k * 100, torch.uint8) * m.cast(ok, torch.int64)
+        bad = m.where(k > 50, m.log(-1 - abs(x)), x)
+        h = m.cast(h * 0.5 + n, torch.float16) + m.where(m.isnan(bad), 0.25, bad) + m.cast(ok, torch.float32)
+        return h, (n, m.cast(h > 10, torch.bool), abs(-k) - (k ^ 3))
+
+    return step
+
+
+def counts(m: Any) -> Any:
+    """Integers and bools along a state axis."""
+
+    def step(c: Any, x: Any, k: Any) -> Any:
+        c = c + m.where(x > 0, k, 0)
+        return c, (m.sum(c, "n"), m.max(k * 2, "n"), m.min(c - k, "n"), m.sum(m.cast(x > 0, torch.int64), "n"))
+
+    return step
+
+
+def dictionary(m: Any) -> Any:
+    """Tables and positions that change with time; an input read along another axis."""
+
+    def step(h: Any, table: Any, i: Any, key: Any, other: Any) -> Any:
+        h = 0.5 * h + m.take(table, i, "q")
+        return h, (m.take(m.exp(table) * h, i, "q"), m.sum(m.rename(key, n="m") * other, "m"))
+
+    return step
+
+
+def scaled(m: Any) -> Any:
+    """Numbers given at the call, and an input that varies over time alone."""
+
+    def step(h: Any, x: Any, tick: Any, g: Any, c: Any) -> Any:
+        h = g * h + x * tick
+        return h, (h + c, tick * 2)
+
+    return step
+
+
 HALVES = {torch.bfloat16: 4e-3, torch.float16: 1e-3}
 SELECTIVE = "h[b d n]; u[b d t], dt[b d t], A[d n], B[b n t], C[b n t], D[d], z[b d t] -> y[b d t]"
 CONDITIONS = "h[b d]; x[b d t], ok[b d t], n[b d t]"
 CONDITIONED = {"ok": torch.bool, "n": 6}
+BEST = "-> hi[{0} t], lo[{0} t], all[{0} t], i[{0} t], at[{0} t], j[t {0}]"
+OUTER = "S[b h k v]; k[b h k t], v[b h v t], q[b h k t], g[h t] -> o[b h v t], s[h b t], e[h t]"
+TABLES = "h[b n]; table[q n], i[b t], j[b t], x[b t] -> y[b t]"
+DICTIONARY = "h[b]; table[q b t], i[b t], key[b n t], other[b m t] -> y[b t], z[b t]"
+COUNTS = "c[b n]:int32; x[b n t], k[n t] -> sum[b t], hi[n t], lo[b t], set[b t]"
+CASTS = "h[b]; x[b t], k[b t], ok[t] -> n[b t], big[b t], m[b t]"
+
+
+def sizes(text: str) -> dict[str, int]:
+    return {axis: int(size) for axis, _, size in (item.partition("=") for item in text.split())}
+
 
 CASES = {
-    "affine": Case("h[b d]; a[b d t], x[b d t]", affine, {}, dict(b=2, d=37, t=37)),
-    "affine-time-first": Case("h[b d]; a[t b d], x[b t d] -> h[t d b]", lambda m: lambda h, a, x: (a * h + x,) * 2, {}, dict(b=2, d=37, t=37)),
-    "affine-one-row": Case("h[]; a[t], x[t]", affine, {}, dict(t=37)),
-    "affine-few-rows": Case("h[b d]; a[b d t], x[b d t]", affine, {}, dict(b=3, d=2, t=37), layout="channels"),
-    "affine-shared": Case("h[b d]; a[d], x[b d t]", affine, {}, dict(b=2, d=21, t=19), init="broadcast"),
-    "selective": Case(SELECTIVE, selective, {}, dict(b=2, d=35, n=3, t=37)),
-    "selective-few-rows": Case(SELECTIVE, selective, {}, dict(b=1, d=3, n=32, t=21)),
-    "selective-few-rows-narrow": Case(SELECTIVE, selective, {}, dict(b=1, d=3, n=12, t=21)),
-    "selective-few-rows-odd": Case(SELECTIVE, selective, {}, dict(b=1, d=3, n=5, t=21)),
-    "conditions": Case(CONDITIONS, conditions, CONDITIONED, dict(b=2, d=40, t=37)),
-    "conditions-int8": Case(CONDITIONS, conditions, {"ok": torch.bool, "n": torch.int8}, dict(b=2, d=40, t=37)),
-    "conditions-f64": Case(CONDITIONS, conditions, {**CONDITIONED, "x": torch.float64}, dict(b=2, d=40, t=37), tolerance=1e-13),
-    "flags": Case("open[b]:bool, count[b]:int32; x[b t], k[t] -> o[b t], c[b t], y[b t]", flags, {"k": torch.int32}, dict(b=21, t=40)),
-    "flags-one-row": Case("open[]:bool, count[]:int32; x[t], k[t] -> o[t], c[t], y[t]", flags, {"k": torch.int16}, dict(t=40)),
-    "integers": Case("s[b]; x[b t], k[b t] -> y[b t]", integers, {"k": torch.int32}, dict(b=21, t=40)),
-    "best": Case("h[b d n]; x[b d t], w[n t] -> hi[b d t], lo[b d t], all[b d t], i[b d t], at[b d t], j[t b d]", best, {}, dict(b=2, d=19, n=5, t=21)),
-    "best-few-rows": Case("h[b n]; x[b t], w[n t] -> hi[b t], lo[b t], all[b t], i[b t], at[b t], j[t b]", best, {}, dict(b=2, n=16, t=21)),
-    "viterbi": Case("s[b n]=-1; e[b n t], P[n k] -> back[b n t], top[b t]", viterbi, {}, dict(b=18, n=4, k=4, t=21)),
-    "viterbi-one-row": Case("s[n]; e[n t], P[n k] -> back[n t], top[t]", viterbi, {}, dict(n=4, k=4, t=21)),
-    "network": Case("h[b d]; W[d e], x[b d t]", network, {}, dict(b=17, d=4, e=4, t=18)),
-    "network-one-row": Case("h[d]; W[d e], x[d t]", network, {}, dict(d=16, e=16, t=18)),
-    "tables": Case("h[b n]; table[q n], i[b t], j[b t], x[b t] -> y[b t]", tables, {"i": 7, "j": 3}, dict(b=18, n=3, q=7, t=21)),
-    "tables-few-rows": Case("h[b n]; table[q n], i[b t], j[b t], x[b t] -> y[b t]", tables, {"i": 7, "j": 3}, dict(b=2, n=3, q=7, t=21)),
-    "chain": Case("last[b], v[b]=0.5, p[b], q[b]; r[b t] -> old[b t], y[b t], z[b t]", chain, {}, dict(b=19, t=37)),
-    "outer": Case("S[b h k v]; k[b h k t], v[b h v t], q[b h k t], g[h t] -> o[b h v t], s[h b t], e[h t]", outer, {}, dict(b=2, h=18, k=3, v=4, t=19)),
-    "outer-few-rows": Case("S[b h k v]; k[b h k t], v[b h v t], q[b h k t], g[h t] -> o[b h v t], s[h b t], e[h t]", outer, {}, dict(b=1, h=2, k=4, v=8, t=19)),
-    "normalised": Case("h[b n]; x[b n t]", normalised, {}, dict(b=18, n=3, t=19)),
-    "normalised-one-row": Case("h[n]; x[n t]", normalised, {}, dict(n=16, t=19)),
-}  # fmt: skip
+    "affine": Case("h[b d]; a[b d t], x[b d t]", affine, {}, "b=2 d=37 t=37"),
+    "affine-orders": Case("h[b d]; a[t b d], x[b t d] -> y[t d b]", twice(affine), {}, "b=2 d=37 t=37"),
+    "affine-one-row": Case("h[]; a[t], x[t]", affine, {}, "t=37"),
+    "affine-eleven-rows": Case("h[b d]; a[b d t], x[b d t]", affine, {}, "b=2 d=11 t=37"),
+    "affine-few-rows": Case("h[b d]; a[b d t], x[b d t]", affine, {}, "b=3 d=2 t=37", layout="channels"),
+    "affine-shared": Case("h[b d]; a[d], x[b d t]", affine, {}, "b=2 d=21 t=19", init="broadcast"),
+    "scaled": Case("h[b]; x[b t], tick[t], g[], c[] -> y[b t], z[t]", scaled, {}, "b=19 t=37"),
+    "functions": Case("h[b]; x[b t]", functions, {}, "b=17 t=18"),
+    "functions-one-row": Case("h[]; x[t]", functions, {}, "t=18"),
+    "casts": Case(CASTS, casts, {"k": torch.int16, "ok": torch.bool}, "b=19 t=37", tolerance=1e-3),
+    "casts-one-row": Case(CASTS, casts, {"k": torch.uint8, "ok": torch.bool}, "b=1 t=37", tolerance=1e-3),
+    "selective": Case(SELECTIVE, selective, {}, "b=2 d=35 n=3 t=37"),
+    "selective-states": Case(SELECTIVE, selective, {}, "b=1 d=3 n=32 t=21"),
+    "selective-four-states": Case(SELECTIVE, selective, {}, "b=1 d=3 n=12 t=21"),
+    "selective-scalar": Case(SELECTIVE, selective, {}, "b=1 d=3 n=5 t=21"),
+    "conditions": Case(CONDITIONS, conditions, CONDITIONED, "b=2 d=40 t=37"),
+    "conditions-int8": Case(CONDITIONS, conditions, {"ok": torch.bool, "n": torch.int8}, "b=2 d=40 t=37"),
+    "flags": Case(
+        "open[b]:bool, n[b]:int32; x[b t], k[t] -> o[b t], c[b t], y[b t]", flags, {"k": torch.int32}, "b=21 t=40"
+    ),
+    "flags-one-row": Case("open[]:bool, n[]:int32; x[t], k[t] -> o[t], c[t], y[t]", flags, {"k": torch.int16}, "t=40"),
+    "integers": Case("s[b]; x[b t], k[b t] -> y[b t]", integers, {"k": torch.int32}, "b=21 t=40"),
+    "counts": Case(COUNTS, counts, {"k": torch.int32}, "b=17 n=3 t=21"),
+    "counts-states": Case(COUNTS, counts, {"k": torch.int16}, "b=2 n=16 t=21"),
+    "best": Case("h[b d n]; x[b d t], w[n t] " + BEST.format("b d"), best, {}, "b=2 d=19 n=5 t=21"),
+    "best-few-rows": Case("h[b n]; x[b t], w[n t] " + BEST.format("b"), best, {}, "b=2 n=16 t=21"),
+    "viterbi": Case("s[b n]=-1; e[b n t], P[n k] -> back[b n t], top[b t]", viterbi, {}, "b=18 n=4 k=4 t=21"),
+    "viterbi-one-row": Case("s[n]; e[n t], P[n k] -> back[n t], top[t]", viterbi, {}, "n=4 k=4 t=21"),
+    "network": Case("h[b d]; W[d e], x[b d t]", network, {}, "b=17 d=4 e=4 t=18"),
+    "network-one-row": Case("h[d]; W[d e], x[d t]", network, {}, "d=16 e=16 t=18"),
+    "tables": Case(TABLES, tables, {"i": 7, "j": 3}, "b=18 n=3 q=7 t=21"),
+    "tables-few-rows": Case(TABLES, tables, {"i": 7, "j": 3}, "b=2 n=3 q=7 t=21"),
+    "dictionary": Case(DICTIONARY, dictionary, {"i": 5}, "b=18 q=5 n=3 m=3 t=21"),
+    "dictionary-few-rows": Case(DICTIONARY, dictionary, {"i": 5}, "b=2 q=5 n=3 m=3 t=21"),
+    "chain": Case("last[b], v[b]=0.5, p[b], q[b]; r[b t] -> old[b t], y[b t], z[b t]", chain, {}, "b=19 t=37"),
+    "outer": Case(OUTER, outer, {}, "b=2 h=18 k=3 v=4 t=19"),
+    "outer-few-rows": Case(OUTER, outer, {}, "b=1 h=2 k=4 v=8 t=19"),
+    "outer-large": Case(OUTER, outer, {}, "b=1 h=16 k=40 v=60 t=3"),
+    "normalised": Case("h[b n]; x[b n t]", normalised, {}, "b=18 n=3 t=19"),
+    "normalised-one-row": Case("h[n]; x[n t]", normalised, {}, "n=16 t=19"),
+}
 
 CASES |= {
     f"{name}-{layout}": replace(CASES[name], layout=layout)
-    for name in ("affine", "selective", "conditions", "best", "outer")
+    for name in ("affine", "selective", "selective-states", "conditions", "best", "outer")
     for layout in ("channels", "sliced")
 }
 CASES |= {
     f"{name}-reverse": replace(CASES[name], reverse=True, init="given")
-    for name in ("affine", "selective", "flags", "chain", "viterbi", "selective-few-rows")
+    for name in ("affine", "selective", "flags", "chain", "viterbi", "selective-states")
 }
 CASES |= {
     f"{name}-{str(dtype)[6:]}": replace(CASES[name], real=dtype, tolerance=tolerance)
-    for name in ("affine", "selective", "best")
+    for name in ("affine", "selective", "selective-states", "best", "functions")
     for dtype, tolerance in {torch.float64: 1e-13, **HALVES}.items()
 }
 CASES |= {
-    f"{name}-empty-{axis}": replace(CASES[name], sizes={**CASES[name].sizes, axis: 0}, init="given")
-    for name, axis in (("affine", "t"), ("affine", "d"), ("selective", "t"), ("selective", "b"), ("outer", "t"), ("affine-one-row", "t"))
-}  # fmt: skip
+    f"{name}-empty-{axis}": replace(CASES[name], sizes=f"{CASES[name].sizes} {axis}=0", init="given")
+    for axis, names in {
+        "t": ("affine", "selective", "outer", "affine-one-row"),
+        "d": ("affine",),
+        "b": ("selective",),
+    }.items()
+    for name in names
+}
 
 
 def first(case: Case, array: Array, sizes: Mapping[str, int], generator: torch.Generator) -> Any:
@@ -346,31 +444,58 @@ def first(case: Case, array: Array, sizes: Mapping[str, int], generator: torch.G
     return (values * 100).to(torch.int32) if array.dtype else values
 
 
+def recurrence_of(case: Case) -> Any:
+    signature = parse_signature(case.signature)
+    parameters = ", ".join(array.name for array in (*signature.states, *signature.inputs))
+    return sw.recurrence(case.signature)(eval(f"lambda {parameters}: step({parameters})", {"step": case.step(sw)}))
+
+
+def generator_of(name: str) -> torch.Generator:
+    return torch.Generator().manual_seed(zlib.crc32(name.encode()))
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_matches_the_step_in_pytorch(name: str) -> None:
-    case = CASES[name]
-    generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
-    signature = parse_signature(case.signature)
-    inputs = case.inputs(case.sizes, generator)
-    init = [first(case, array, case.sizes, generator) for array in signature.states]
-    parameters = ", ".join(array.name for array in (*signature.states, *signature.inputs))
-    step = eval(f"lambda {parameters}: run({parameters})", {"run": case.step(sw)})
-    recurrence = sw.recurrence(case.signature)(step)
+    case, generator = CASES[name], generator_of(name)
+    signature, size = parse_signature(case.signature), sizes(case.sizes)
+    inputs = case.inputs(size, generator)
+    init = [first(case, array, size, generator) for array in signature.states]
     given = None if case.init is None else tuple(init) if len(init) > 1 else init[0]
     with poisoned():
-        outputs, lasts = recurrence(**inputs, init=given, return_last=True, reverse=case.reverse)
-    outputs, lasts = (x if isinstance(x, tuple) else (x,) for x in (outputs, lasts))
-    expected = walk(case, inputs, init, case.sizes, case.reverse)
-    for got, want, array in zip((*outputs, *lasts), (*expected[0], *expected[1]), (*signature.outputs, *signature.states), strict=True):  # fmt: skip
+        results = recurrence_of(case)(**inputs, init=given, return_last=True, reverse=case.reverse)
+    expected = walk(case, inputs, init, size, case.reverse)
+    for got, want, array in zip(flat(results), flat(expected), (*signature.outputs, *signature.states), strict=True):
         compare(array.name, got, want, case.tolerance)
+
+
+class _Stopped(Exception):
+    pass
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_pass_leaves_what_verifies_and_is_read_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def verified(module: ModuleOp, target: str, options: pipelines.Options) -> None:
+        context = Context()
+        for dialect, factory in (xdsl_dialects() | get_all_dialects()).items():
+            context.register_dialect(dialect, factory)
+        for stage, passes in pipelines.passes("cpu", options):
+            for each in passes:
+                each.apply(context, module)
+                module.verify()
+            assert Parser(context, str(module)).parse_module().is_structurally_equivalent(module), stage
+        raise _Stopped
+
+    monkeypatch.setattr(plan, "compile_module", verified)
+    case = CASES[name]
+    with pytest.raises(_Stopped):
+        recurrence_of(case).artifact(**case.inputs(sizes(case.sizes), generator_of(name)), reverse=case.reverse)
 
 
 def compare(name: str, got: Tensor, want: Tensor, tolerance: float) -> None:
     assert got.shape == want.shape, f"{name}: {tuple(got.shape)}, expected {tuple(want.shape)}"
     if not got.is_floating_point():
-        assert torch.equal(got.long(), want.long()), (
-            f"{name}: {(got.long() != want.long()).sum()} of {got.numel()} differ"
-        )
+        wrong = int((got.long() != want.long()).sum())
+        assert not wrong, f"{name}: {wrong} of {got.numel()} differ"
         return
     error = (got.double() - want).norm() / want.norm().clamp(min=1e-30)
     assert error <= tolerance, f"{name}: error {error:.3g} in norm, granted {tolerance:.3g}"
