@@ -45,10 +45,10 @@ def inputs(device: str = "cuda") -> torch.Tensor:
 def test_a_side_stream_whose_input_is_written_late(function: Function) -> None:
     """ref: cudnn-frontend PR 483"""
     x = inputs()
-    wanted = [function(x * k) for k in range(4)]  # warm-up on the default stream
+    wanted = [function(x * (k / 4)) for k in range(4)]  # warm-up on the default stream
     torch.cuda.synchronize()
     late = torch.zeros_like(x)
-    scaled = [x * k for k in range(4)]
+    scaled = [x * (k / 4) for k in range(4)]
     side = torch.cuda.Stream()
     wrong = torch.zeros((), dtype=torch.int64, device="cuda")
     side.wait_stream(torch.cuda.current_stream())
@@ -105,7 +105,7 @@ def test_a_captured_graph_replays_on_new_values(function: Function) -> None:
 @FUNCTIONS
 def test_several_threads_each_on_a_stream_of_its_own(function: Function) -> None:
     x = inputs()
-    scaled = [x * k for k in range(4)]
+    scaled = [x * (k / 4) for k in range(4)]
     wanted = [function(s) for s in scaled]
     torch.cuda.synchronize()
     wrong: list[int] = []
