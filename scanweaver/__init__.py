@@ -23,6 +23,8 @@ from scanweaver.errors import (
 
 if TYPE_CHECKING:
     from scanweaver import errors, ops
+    from scanweaver.artifacts.swa import load
+    from scanweaver.frontend.from_mlir import from_mlir
     from scanweaver.frontend.functions import (
         argmax,
         argmin,
@@ -69,6 +71,8 @@ _SUBMODULES = ("errors", "ops")
 _HOME = {
     "recurrence": "scanweaver.frontend.recurrence",
     "affine_scan": "scanweaver.ops.affine_scan",
+    "from_mlir": "scanweaver.frontend.from_mlir",
+    "load": "scanweaver.artifacts.swa",
 } | dict.fromkeys(
     (
         *("exp", "exp2", "log", "log2", "log1p", "expm1", "sqrt", "rsqrt", "sin", "cos", "tanh"),
@@ -79,7 +83,7 @@ _HOME = {
     "scanweaver.frontend.functions",
 )
 
-_NOT_BUILT_YET = ("algebra", "compat", "from_mlir", "from_stablehlo", "from_torch", "load")
+_NOT_BUILT_YET = ("algebra", "compat", "from_stablehlo", "from_torch")
 
 __all__ = [
     "DriverError",
@@ -104,8 +108,10 @@ __all__ = [
     "exp",
     "exp2",
     "expm1",
+    "from_mlir",
     "imag",
     "isnan",
+    "load",
     "log",
     "log1p",
     "log2",

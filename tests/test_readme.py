@@ -90,7 +90,7 @@ def test_every_command_and_make_target_is_there() -> None:
         assert ran.returncode == 0, command
 
 
-@pytest.mark.parametrize("name", ["load", "from_mlir"])
+@pytest.mark.parametrize("name", ["from_stablehlo", "from_torch"])
 def test_what_is_said_not_to_be_there_says_so(name: str) -> None:
     with pytest.raises(sw.UnsupportedError):
         getattr(sw, name)

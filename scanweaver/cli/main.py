@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -11,8 +12,6 @@ from scanweaver.errors import ScanWeaverError
 
 _NOT_BUILT_YET = {
     "bench": "Measure against peers; write JSON and plots.",
-    "compile": "Make an executable artifact of a recurrence.",
-    "explain": "Show a recurrence's proof, its schedule and every stage.",
     "tune": "Find schedules by measuring.",
 }
 
@@ -45,6 +44,54 @@ def doctor() -> None:
     from scanweaver.cli import doctor
 
     sys.exit(doctor.main())
+
+
+def _deciding(command: Any) -> Any:
+    """The options that say what a call would."""
+    options = (
+        click.option("--entry", metavar="NAME", help="The function in FILE.mlir, where it has several."),
+        click.option("--dtype", "dtypes", multiple=True, metavar="NAME=DTYPE", help="Of an input; DTYPE: of all."),
+        click.option("--size", "sizes", multiple=True, metavar="AXIS=N", help="Of an axis that is reduced or renamed."),
+        click.option("--set", "constants", multiple=True, metavar="NAME=VALUE", help="A keyword-only constant."),
+        click.option("--leading", type=int, metavar="N", help="How many axes `...` stands for."),
+        click.option("--reverse", is_flag=True, default=None, help="From the last step to the first."),
+        click.option("--parallel", type=click.Choice(["auto", "require", "never"])),
+        click.option("--strategy", metavar="NAME", help="Force a schedule, such as lanes or serial."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@cli.command()
+@click.argument("what", metavar="FILE.mlir|module:function")
+@click.option("--target", required=True, metavar="CHIP|cpu", help="A chip such as sm_90, or cpu.")
+@click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="OUT.swa")
+@_deciding
+def compile(what: str, target: str, out: Path | None, entry: str | None, **decided: Any) -> None:
+    """Make an executable artifact of a recurrence; no GPU is needed."""
+    from scanweaver.cli import compile, recurrences
+
+    compile.main(what, entry, target, out, recurrences.request(**decided))
+
+
+@cli.command()
+@click.argument("what", metavar="FILE.mlir|module:function|FILE.swa")
+@click.option("--target", metavar="CHIP|cpu", help="Else the GPU that is there, or sm_90 and the CPU.")
+@click.option("--html", is_flag=True, help="A page with the text of every stage.")
+@click.option("--remarks", type=click.Choice(["json"]), help="The same facts for programs.")
+@click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path), help="A file; else standard output.")
+@_deciding
+def explain(
+    what: str, target: str | None, html: bool, remarks: str | None, out: Path | None, entry: str | None, **decided: Any
+) -> None:
+    """Show a recurrence's proof, its schedule and every stage."""
+    from scanweaver.cli import explain, recurrences
+
+    if html and remarks:
+        raise click.UsageError("--html and --remarks are two forms of one thing: name one")
+    form = "html" if html else remarks or "text"
+    explain.main(what, form, out, entry, target, recurrences.request(**decided))
 
 
 def _not_built_yet(name: str, what: str) -> click.Command:

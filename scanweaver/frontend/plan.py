@@ -102,7 +102,7 @@ class Planner:
     def _remark(self, artifact: Artifact) -> None:
         from scanweaver.explain.proof import refusals
 
-        reasons = refusals(artifact.stages["scan"])
+        reasons = refusals(artifact.stages["scheduled"])
         if reasons:
             self._remarked = True
             _log.warning(

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from scanweaver.errors import UnsupportedError
 from scanweaver.frontend.arguments import Options
-from scanweaver.frontend.parameters import read_parameters
+from scanweaver.frontend.parameters import Parameters, read_parameters
 from scanweaver.frontend.signature import parse_signature
-from scanweaver.frontend.source import PythonStep
+from scanweaver.frontend.source import PythonStep, Source
 
 if TYPE_CHECKING:
+    from scanweaver.artifacts.compiled import CompiledRecurrence
+    from scanweaver.explain.words import Explanation
+    from scanweaver.frontend.binding import Binder
+    from scanweaver.frontend.plan import Planner
     from scanweaver.gpu_exec.artifact import Artifact
 
 
@@ -27,52 +31,43 @@ class Recurrence:
     in one fused kernel, on the tensors' device. See `docs` for the signature's language.
     """
 
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        signature: str,
-        *,
-        time: str = "t",
-        batch: str = "b",
-        parallel: str = "auto",
-        strategy: str | None = None,
-    ):
-        if parallel == "newton":
-            raise UnsupportedError('parallel="newton" is not built yet: use "auto", "require" or "never"')
-        functools.update_wrapper(self, function)
-        self.function = function
-        self.signature = parse_signature(signature, time=time, batch=batch)
-        self._source = PythonStep(function, self.signature)
-        self._parameters = read_parameters(function, self.signature)
-        self._options = Options(parallel=parallel, strategy=strategy)
+    def __init__(self, source: Source, parameters: Parameters, options: Options):
+        self.name = source.name
+        self.signature = source.signature
+        self.source = source
+        self.parameters = parameters
+        self.options = options
+        self.last_plan: Any = None
+        """How the last call ran."""
 
     @functools.cached_property
-    def _binder(self) -> Any:
+    def binder(self) -> Binder:
         from scanweaver.frontend.binding import Binder  # imports torch, which a signature does not need
 
-        return Binder(self.function.__name__, self.signature, self._parameters, self._options)
+        return Binder(self.name, self.signature, self.parameters, self.options)
 
     @functools.cached_property
-    def _planner(self) -> Any:
+    def planner(self) -> Planner:
         from scanweaver.frontend.plan import Planner
 
-        return Planner(self._source)
+        return Planner(self.source)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         # `operands` keeps converted tensors alive until the kernel is enqueued
-        binding, operands, values = self._binder.bind(args, kwargs)
+        binding, operands, values = self.binder.bind(args, kwargs)
         plan = binding.plan
         if plan is None:
-            binding.plan = plan = self._planner.plan(binding)
+            binding.plan = plan = self.planner.plan(binding)
+        self.last_plan = plan
         results = plan(values)
         del operands
         return results
 
     def artifact(self, *args: Any, **kwargs: Any) -> Artifact:
         """What a call with these arguments runs: every stage's text, the binary, the recipe. Runs nothing."""
-        binding, _, _ = self._binder.bind(args, kwargs)
+        binding, _, _ = self.binder.bind(args, kwargs)
         if binding.plan is None:
-            binding.plan = self._planner.plan(binding)
+            binding.plan = self.planner.plan(binding)
         return binding.plan.artifact
 
     def artifact_for(self, target: str, /, *args: Any, **kwargs: Any) -> Artifact:
@@ -80,23 +75,66 @@ class Recurrence:
 
         No GPU is needed: `f.artifact_for("sm_90", u, a).stages["ptx"]`. Raises UnsupportedError for an unknown chip.
         """
-        binding, _, _ = self._binder.bind(args, kwargs)
-        return self._planner.artifact(binding, target)
+        binding, _, _ = self.binder.bind(args, kwargs)
+        return self.planner.artifact(binding, target)
 
     def step(self, *args: Any, **kwargs: Any) -> Any:
         raise UnsupportedError("fn.step is not built yet: call the recurrence with one step of time")
 
-    def explain(self) -> str:
-        raise UnsupportedError("fn.explain is not built yet: fn.artifact(*args).stages holds the text of every stage")
+    def compile(
+        self,
+        target: str | None = None,
+        *,
+        dtypes: Any = None,
+        sizes: Mapping[str, int] | None = None,
+        leading: int | None = None,
+        init: bool | None = None,
+        return_last: bool | None = None,
+        **decided: Any,
+    ) -> CompiledRecurrence:
+        """Compiles for all calls of one kind, without making one; no GPU is needed.
 
-    def ir(self, stage: str) -> str:
-        raise UnsupportedError("fn.ir is not built yet: fn.artifact(*args).stages holds the text of every stage")
+            art = f.compile("sm_90", dtypes={"u": torch.bfloat16, "A": torch.float32}, sizes={"n": 16})
+            art.save("f.swa")                    # sw.load("f.swa") gives it back, where no tool is installed
 
-    def compile(self, **kwargs: Any) -> Any:
-        raise UnsupportedError("fn.compile is not built yet: fn.artifact(*args) compiles for given arguments")
+        target: a chip such as `sm_90`, or `cpu`; without one, the GPU that is there, else the CPU. dtypes: by input
+        (optional ones count as given when named), or one for all that must be given; Python's `float` for a scalar
+        input that is given as a number. sizes: of the axes that the step reduces, renames or takes from. leading: how
+        many axes `...` stands for. init, return_last: True or False where calls always, or never, have them; else both
+        are served. By name as well: constants, `reverse`, `parallel`, `strategy`.
+
+        The artifact takes any T, rows, strides and alignment. Raises SignatureError for what is missing or unknown,
+        UnsupportedError for an unknown chip, NotAssociativeError, ToolchainError.
+        """
+        from scanweaver.artifacts.ahead import compile_ahead
+
+        request = {"dtypes": dtypes, "sizes": sizes or {}, "leading": leading}
+        return compile_ahead(self, target, request, init, return_last, decided)
+
+    def explain(self, target: str | None = None, **request: Any) -> str:
+        """What was proved, state by state; where each value is computed; the schedule; or why not.
+
+        Of what the last call ran; where there was none, or where `target` or anything that `compile` takes is given, of
+        what would run: float32, size 16 and every optional input given unless said otherwise; without a target the GPU
+        that is there, else sm_90 and the CPU.
+        """
+        return self.explanation(target, **request).text
+
+    def explanation(self, target: str | None = None, **request: Any) -> Explanation:
+        """`explain()` as text and as remarks, which are JSON values."""
+        from scanweaver.artifacts.ahead import explained
+
+        return explained(self, target, request)[0]
+
+    def ir(self, stage: str, target: str | None = None, **request: Any) -> str:
+        """The text of a stage, of what `explain` explains: "recurrence", "scan", "scheduled", then "gpu", "nvvm", "ptx"
+        for a GPU, "cpu", "llvm", "asm" for the CPU. Raises ScanWeaverError for another one."""
+        from scanweaver.artifacts.ahead import ir
+
+        return ir(self, stage, target, request)
 
     def __repr__(self) -> str:
-        return f"<recurrence {self.function.__name__}: {self.signature.text}>"
+        return f"<recurrence {self.name}: {self.signature.text}>"
 
 
 def recurrence(
@@ -115,6 +153,14 @@ def recurrence(
 
     Raises SignatureError with a caret under the place for a wrong signature, or for parameters that do not match it.
     """
-    return lambda function: Recurrence(
-        function, signature, time=time, batch=batch, parallel=parallel, strategy=strategy
-    )
+    if parallel == "newton":
+        raise UnsupportedError('parallel="newton" is not built yet: use "auto", "require" or "never"')
+    parsed = parse_signature(signature, time=time, batch=batch)
+    options = Options(parallel=parallel, strategy=strategy)
+
+    def decorate(function: Callable[..., Any]) -> Recurrence:
+        recurrence = Recurrence(PythonStep(function, parsed), read_parameters(function, parsed), options)
+        functools.update_wrapper(recurrence, function)
+        return recurrence
+
+    return decorate

@@ -27,6 +27,16 @@ class Source(Protocol):
         """Axes that have this size at every call."""
         ...
 
+    @property
+    def fixed_dtypes(self) -> Mapping[str, Any]:
+        """Inputs that have this dtype (or, as numbers, Python type) at every call."""
+        ...
+
+    @property
+    def required_starts(self) -> bool:
+        """Whether some state starts only where `init` says."""
+        ...
+
     def module(self, specialization: Specialization) -> ModuleOp:
         """A module with one function, whose arguments are `specialization.operands`: see `trace_step`."""
         ...
@@ -39,6 +49,8 @@ class PythonStep:
     function: Callable[..., Any]
     signature: Signature
     fixed_sizes: Mapping[str, int] = field(default_factory=dict[str, int])
+    fixed_dtypes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    required_starts: bool = False
 
     @property
     def name(self) -> str:
