@@ -347,11 +347,6 @@ def test_gradients_come_later():
     assert "init of state" in refusal(SELECTIVE, selective_scan, **tensors(), init=h0, error=UnsupportedError)
 
 
-def test_complex_comes_later():
-    u = torch.zeros(2, 3, 5, dtype=torch.complex64)
-    assert "complex" in refusal(SELECTIVE, selective_scan, **{**tensors(), "u": u}, error=UnsupportedError)
-
-
 def test_renamed_axes_have_one_size():
     def step(h: Any, W: Any, x: Any) -> Any: ...
 

@@ -12,7 +12,7 @@ import torch
 
 import scanweaver as sw
 from scanweaver.dialects.recurrence import GenericOp
-from scanweaver.errors import SignatureError, TraceError, UnsupportedError
+from scanweaver.errors import SignatureError, TraceError
 from scanweaver.frontend.dtypes import short_name
 from scanweaver.frontend.signature import parse_signature
 from scanweaver.frontend.specialization import Given, Specialization
@@ -512,11 +512,6 @@ def test_a_closed_over_tensor():
 def test_a_closed_over_number_is_fixed():
     half = 0.5
     assert "arith.constant 5.000000e-01" in str(trace("h[b]; x[b t]", lambda h, x: half * h + x))
-
-
-@pytest.mark.parametrize("name", ["real", "imag", "conj"])
-def test_complex_comes_later(name: str):
-    assert "not built yet" in refusal(lambda h, x: getattr(sw, name)(h), error=UnsupportedError)
 
 
 def test_functions_want_a_steps_value():

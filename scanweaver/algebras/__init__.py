@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from scanweaver.algebras import affine, delay
+from scanweaver.algebras import affine, complex_affine, delay
 from scanweaver.algebras.component import Component, Proof, Refused
 
-ALGEBRAS: dict[str, Callable[[Component], Proof]] = {delay.NAME: delay.prove, affine.NAME: affine.prove}
+ALGEBRAS: dict[str, Callable[[Component], Proof]] = {
+    delay.NAME: delay.prove,
+    complex_affine.NAME: complex_affine.prove,
+    affine.NAME: affine.prove,
+}
 
 
 def prove(component: Component) -> tuple[str, Proof]:

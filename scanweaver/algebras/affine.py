@@ -31,6 +31,12 @@ MAX_STATES = 4
 
 def prove(component: Component) -> Proof:
     """Raises `Refused` naming the operation that is not affine in the component's states."""
+    lift, rows = affine_forms(component)
+    return element_proof(component, lift, rows)
+
+
+def affine_forms(component: Component) -> tuple[Lift, list[Form]]:
+    """The new states as forms of the old ones, and the lift that holds their coefficients; raises `Refused`."""
     types = {value.type for value in component.old}
     if len(types) != 1 or not isinstance(next(iter(types)), AnyFloat):
         raise Refused(None, f"{component.described}: the affine algebra is over floats of one type")
@@ -39,8 +45,7 @@ def prove(component: Component) -> Proof:
             None, f"{component.described} depend on each other; a matrix of at most {MAX_STATES} states is proved"
         )
     forms = _Interpreter(component)
-    rows = [forms.of(value) for value in component.new]
-    return element_proof(component, forms.lift, rows)
+    return forms.lift, [forms.of(value) for value in component.new]
 
 
 class _Interpreter:

@@ -32,6 +32,7 @@ class Arithmetic:
     def __init__(self, builder: Builder):
         self.builder = builder
         self.type: Attribute = i1
+        self._negated: dict[SSAValue, SSAValue] = {}
 
     def _insert(self, op: Operation) -> SSAValue:
         return self.builder.insert(op).results[0]
@@ -47,7 +48,11 @@ class Arithmetic:
         return self._insert(arith.AddfOp(a, b))
 
     def negated(self, value: SSAValue | None) -> SSAValue:
-        return self.constant(-1.0, self.type) if value is None else self._insert(arith.NegfOp(value))
+        if value is None:
+            return self.constant(-1.0, self.type)
+        if value not in self._negated:
+            self._negated[value] = self._insert(arith.NegfOp(value))
+        return self._negated[value]
 
     def multiplied(self, value: SSAValue | None, factor: SSAValue) -> SSAValue:
         return factor if value is None else self._insert(arith.MulfOp(value, factor))

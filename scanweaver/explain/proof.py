@@ -9,11 +9,12 @@ from xdsl.context import Context
 from xdsl.dialects import get_all_dialects as get_upstream_dialects
 from xdsl.parser import Parser
 
-from scanweaver.algebras import affine, delay
+from scanweaver.algebras import affine, complex_affine, delay
 from scanweaver.dialects import get_all_dialects
 from scanweaver.dialects.scan import SEQUENTIAL, ComponentOp, GenericOp
 
 _MEANS = {
+    complex_affine.NAME: "new = w · old + b of complex numbers, and w and b do not depend on it",
     affine.NAME: "new = a · old + b, and a and b do not depend on it",
     delay.NAME: "new does not depend on old",
 }

@@ -86,6 +86,8 @@ class Arguments:
                 )
             if type(value) is int and isinstance(default, float):
                 inputs[i] = float(value)  # a new number compiles nothing
+            elif isinstance(default, complex) and (type(value) is int or type(value) is float):
+                inputs[i] = complex(value)
         for key, value in constants.items():
             if value is REQUIRED:
                 raise SignatureError(f"{self.name}: expected a value for the constant `{key}`, by name, got nothing")

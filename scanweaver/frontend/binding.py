@@ -48,6 +48,10 @@ class Binding:
     `strides` and `layouts` have one entry for each of `specialization.operands`; a stride is 0 where an axis
     broadcasts. `nesting`: the strides of the first input that carries time. `plan` is for whoever runs the call, to
     keep what was made for this binding.
+
+    `conversions` make starts of their states' dtypes. `lazy` are the places, among inputs and starts, of tensors whose
+    conjugation or negation PyTorch may have put off. `halves`: for each tensor or number given, the bytes from a
+    complex one's real to its imaginary part (0 for a number), None for a real one; None where all are real.
     """
 
     specialization: Specialization
@@ -59,6 +63,8 @@ class Binding:
     layouts: list[Layout]
     nesting: dict[str, int]
     conversions: tuple[tuple[int, Callable[[Any], Any]], ...]
+    lazy: tuple[int, ...]
+    halves: tuple[int | None, ...] | None
     plan: Any = None
 
     def shape(self, axes: Sequence[str]) -> tuple[int, ...]:
@@ -70,9 +76,14 @@ class Binding:
         return dense_strides(axes, self.sizes, self.nesting if self.time in axes else {})
 
     def result_layout(self, axes: Sequence[str], itemsize: int) -> Layout:
-        """The layout of such a result in newly allocated memory."""
+        """The layout of such a result, of real numbers, in newly allocated memory."""
         strides = dict(zip(axes, self.result_strides(axes), strict=True))
         return _layout(axes, self.sizes, strides, self.time, itemsize, 0, self.options.reverse)
+
+    def result_parts(self, axes: Sequence[str], dtype: torch.dtype) -> list[tuple[dict[str, int], Layout]]:
+        """The strides and layout of such a result, or of its real and its imaginary part."""
+        strides = dict(zip(axes, self.result_strides(axes), strict=True))
+        return _parts(axes, self.sizes, strides, self.time, dtype, 0, self.options.reverse)
 
     def specialized(self, touched: Sequence[str], renamed: Sequence[tuple[str, str]]) -> Specialization:
         """The specialization with the sizes of the axes that the traced step touches.
@@ -103,7 +114,9 @@ class Binder:
         Raises SignatureError for arguments that do not fit the signature, naming the argument, what was expected and
         what came; UnsupportedError for what is not built yet.
         """
-        items, decided = self.arguments.arranged(args, kwargs)
+        return self._bound(*self.arguments.arranged(args, kwargs))
+
+    def _bound(self, items: list[Any], decided: Decided) -> tuple[Binding, list[Any], list[int | float]]:
         values: list[Any] = []
         key: list[Any] = [decided]
         for i, item in enumerate(items):
@@ -115,25 +128,29 @@ class Binder:
                 device = item.get_device() if address else item.device
                 key += (item.shape, item.stride(), item.dtype, device, address & 15)
             else:
-                if item is not None and type(item) not in (float, int, bool):
+                if item is not None and type(item) not in (float, int, bool, complex):
                     items[i] = item = self._number(i, item)
                 values.append(item)
                 key.append(type(item))
         remembered = tuple(key)
         binding = self._known.get(remembered)
         if binding is None:
-            binding = self._resolved(items, decided)
+            binding = self._new_binding(items, decided)
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
             self._known[remembered] = binding
+        for i in binding.lazy:
+            if items[i].is_conj() or items[i].is_neg():
+                return self._bound([_resolved(item) for item in items], decided)
         for i, convert in binding.conversions:
             items[i] = item = convert(items[i])
             values[i] = item.data_ptr() if isinstance(item, torch.Tensor) else item
         count = len(self.signature.inputs)
         operands = [item for item in items[count:] + items[:count] if item is not None]
-        return binding, operands, [value for value in values[count:] + values[:count] if value is not None]
+        values = [value for value in values[count:] + values[:count] if value is not None]
+        return binding, operands, values if binding.halves is None else _split(values, binding.halves)
 
-    def _resolved(self, items: list[Any], decided: Decided) -> Binding:
+    def _new_binding(self, items: list[Any], decided: Decided) -> Binding:
         found = Resolution(self.name, self.signature, items)
         count = len(self.signature.inputs)
         conversions: list[tuple[int, Callable[[Any], Any]]] = []
@@ -145,10 +162,11 @@ class Binder:
                 operands.append((given, convert(value) if convert else value))
         given_values = (value for value in found.inputs if value is not None)
         operands += zip(found.given_inputs, given_values, strict=True)
-        strides = [_strides(given, value, found.sizes) for given, value in operands]
         time = self.signature.time
-        nesting = next(of for (given, _), of in zip(operands, strides, strict=True) if time in given.axes)
+        nesting = next(_strides(given, value, found.sizes) for given, value in operands if time in given.axes)
         options = decided.options
+        parts = [part for given, value in operands for part in _operand_parts(given, value, found, time, options)]
+        halves = tuple(_half(given, value) for given, value in operands)
         return Binding(
             Specialization(
                 tuple(found.given_inputs),
@@ -162,13 +180,12 @@ class Binder:
             time,
             found.device,
             found.sizes,
-            strides,
-            [
-                _operand_layout(given, value, found.sizes, of, time, options.reverse)
-                for (given, value), of in zip(operands, strides, strict=True)
-            ],
+            [strides for strides, _ in parts],
+            [layout for _, layout in parts],
             nesting,
             tuple(conversions),
+            tuple(i for i, item in enumerate(items) if isinstance(item, torch.Tensor) and _may_be_lazy(item)),
+            halves if any(half is not None for half in halves) else None,
         )
 
     def _label(self, i: int) -> str:
@@ -177,7 +194,7 @@ class Binder:
             return f"argument `{self.signature.inputs[i]}` of {self.name}"
         return f"init of state `{self.signature.states[i - count]}` of {self.name}"
 
-    def _number(self, i: int, item: Any) -> float:
+    def _number(self, i: int, item: Any) -> complex:
         """A NumPy scalar as a Python number."""
         number = as_number(item)
         if number is None:
@@ -202,18 +219,75 @@ def _strides(given: Given, value: Any, sizes: Mapping[str, int]) -> dict[str, in
 def _conversion(given: Given, value: Any) -> Callable[[Any], Any] | None:
     """What makes a start of its state's dtype."""
     if given.scalar:
-        number = {"bool": bool, "int": int, "float": float}[kind_of(given.dtype)]
+        number = {"bool": bool, "int": int, "float": float, "complex": complex}[kind_of(given.dtype)]
         return None if type(value) is number else number
     dtype = torch_dtype(given.dtype)
     return None if value.dtype == dtype else partial(torch.Tensor.to, dtype=dtype)
 
 
-def _operand_layout(
-    given: Given, value: Any, sizes: Mapping[str, int], strides: Mapping[str, int], time: str, reverse: bool
-) -> Layout:
+def _may_be_lazy(tensor: torch.Tensor) -> bool:
+    """Whether a tensor can have a conjugation or negation to be resolved: a complex one, or a part of a complex one,
+    whose neighbours are not next to it."""
+    if tensor.is_complex():
+        return True
+    strides = zip(tensor.shape, tensor.stride(), strict=True)
+    return tensor.is_floating_point() and all(size <= 1 or stride % 2 == 0 for size, stride in strides)
+
+
+def _resolved(item: Any) -> Any:
+    """A tensor as its memory says: PyTorch puts off `conj` and the negation of a part; what it put off is a copy."""
+    return item.resolve_conj().resolve_neg() if isinstance(item, torch.Tensor) else item
+
+
+# --- real and imaginary parts -------------------------------------------------------------------------------------
+
+
+def _half(given: Given, value: Any) -> int | None:
+    if kind_of(given.dtype) != "complex":
+        return None
+    return 0 if given.scalar else value.element_size() // 2
+
+
+def _split(values: Sequence[Any], halves: Sequence[int | None]) -> list[int | float]:
+    """The addresses and numbers of operands that are real, two for a complex one."""
+    split: list[int | float] = []
+    for value, half in zip(values, halves, strict=True):
+        if half is None:
+            split.append(value)
+        elif half:
+            split += (value, value + half)
+        else:
+            split += (value.real, value.imag)
+    return split
+
+
+def _operand_parts(
+    given: Given, value: Any, found: Resolution, time: str, options: Options
+) -> list[tuple[dict[str, int], Layout]]:
+    """The strides and layout of an operand, or of its real and imaginary part."""
     if given.scalar:
-        return ANYWHERE
-    return _layout(given.axes, sizes, strides, time, value.element_size(), value.data_ptr(), reverse)
+        return [({}, ANYWHERE) for _ in given.parts]
+    strides = _strides(given, value, found.sizes)
+    return _parts(given.axes, found.sizes, strides, time, torch_dtype(given.dtype), value.data_ptr(), options.reverse)
+
+
+def _parts(
+    axes: Sequence[str],
+    sizes: Mapping[str, int],
+    strides: Mapping[str, int],
+    time: str,
+    dtype: torch.dtype,
+    address: int,
+    reverse: bool,
+) -> list[tuple[dict[str, int], Layout]]:
+    """The same for a tensor: a complex one holds its parts in turns."""
+    count = 2 if dtype.is_complex else 1
+    itemsize = dtype.itemsize // count
+    spread = {axis: stride * count for axis, stride in strides.items()}
+    return [
+        (spread, _layout(axes, sizes, spread, time, itemsize, address + part * itemsize, reverse))
+        for part in range(count)
+    ]
 
 
 def _layout(
@@ -233,15 +307,15 @@ def _layout(
 
 def set_layouts(module: ModuleOp, binding: Binding) -> None:
     """Write into a traced module where the operands and results of `binding` are contiguous and aligned."""
-    from scanweaver.frontend.trace import iteration_of, result_dtypes  # xDSL, which loaded artifacts do without
+    from xdsl.ir import BlockArgument  # which loaded artifacts do without
+
+    from scanweaver.frontend.trace import iteration_of, result_axes, result_dtypes
 
     given = iter(binding.layouts)
-    layouts = [next(given) if init else ANYWHERE for init in binding.specialization.inits]
+    layouts = [next(given) if isinstance(init, BlockArgument) else ANYWHERE for init in iteration_of(module).inits]
     layouts += given
-    layouts += [
-        binding.result_layout(result.axes, torch_dtype(dtype).itemsize)
-        for result, dtype in zip(iteration_of(module).result_arrays, result_dtypes(module), strict=True)
-    ]
+    for axes, dtype in zip(result_axes(module), result_dtypes(module), strict=True):
+        layouts += [layout for _, layout in binding.result_parts(axes, torch_dtype(dtype))]
     write_layouts(module, layouts)
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Iterable
 from typing import Any, Literal
-
-from scanweaver.errors import UnsupportedError
 
 Kind = Literal["bool", "int", "float", "complex"]
 
@@ -27,7 +26,7 @@ SHORT: dict[str, str] = {
 
 LONG: dict[str, str] = {short: name for name, short in SHORT.items()}
 
-_PYTHON: dict[type, str] = {bool: "i1", int: "i64", float: "f32"}
+_PYTHON: dict[type, str] = {bool: "i1", int: "i64", float: "f32", complex: "c64"}
 
 
 def kind_of(short: str) -> Kind:
@@ -39,6 +38,24 @@ def kind_of(short: str) -> Kind:
     return "int" if short[0] in "iu" else "float"
 
 
+_REAL = {"c64": "f32", "c128": "f64"}
+
+
+def real_dtype(short: str) -> str:
+    """The dtype of a complex number's real and imaginary part; of anything else, its own."""
+    return _REAL.get(short, short)
+
+
+def complex_dtype(short: str) -> str:
+    """The complex dtype whose parts have the precision of a floating dtype, float32 at least."""
+    return "c128" if real_dtype(short) == "f64" else "c64"
+
+
+def computed_in(dtypes: Iterable[str]) -> str:
+    """What a step computes floats in: float64 where an input or a state's mark has that precision, else float32."""
+    return "f64" if any(real_dtype(dtype) == "f64" for dtype in dtypes) else "f32"
+
+
 def short_name(dtype: Any) -> str | None:
     """The short name of `torch.bfloat16`, `"bfloat16"`, `"bf16"` or Python's `float`; None if it is no dtype."""
     if isinstance(dtype, type):
@@ -47,9 +64,9 @@ def short_name(dtype: Any) -> str | None:
     return SHORT.get(name) or (name if name in LONG else None)
 
 
-def as_number(x: Any) -> float | None:
-    """`x` as a Python bool, int or float; None where it is no number."""
-    if isinstance(x, bool | int | float):
+def as_number(x: Any) -> complex | None:
+    """`x` as a Python bool, int, float or complex; None where it is no number."""
+    if isinstance(x, bool | int | float | complex):
         return x
     if (type(x).__module__, type(x).__name__) in (("numpy", "bool"), ("numpy", "bool_")):
         return bool(x)
@@ -57,6 +74,4 @@ def as_number(x: Any) -> float | None:
         return int(x)
     if isinstance(x, numbers.Real):
         return float(x)
-    if isinstance(x, numbers.Complex):
-        raise UnsupportedError("complex numbers in a step are not built yet")
-    return None
+    return complex(x) if isinstance(x, numbers.Complex) else None

@@ -17,7 +17,8 @@ from xdsl.ir import Operation, SSAValue
 
 from scanweaver.dialects.recurrence import ReduceOp, RenameOp, TakeOp
 from scanweaver.errors import SignatureError, UnsupportedError
-from scanweaver.frontend.dtypes import LONG, as_number, kind_of, short_name
+from scanweaver.frontend import complexes
+from scanweaver.frontend.dtypes import LONG, as_number, kind_of, real_dtype, short_name
 from scanweaver.frontend.misuse import FUNCTIONS, refuse, user_source
 from scanweaver.frontend.values import (
     Operand,
@@ -29,6 +30,7 @@ from scanweaver.frontend.values import (
     float_type,
     floats,
     int_type,
+    is_complex,
     is_infinite,
     is_nan,
     promote,
@@ -43,6 +45,8 @@ __all__ = sorted(FUNCTIONS)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def _unary(name: str, op: Callable[[SSAValue], Operation], of_number: Callable[[float], float], x: Operand) -> Any:
+    if is_complex(x):
+        return complexes.function(name, x)
     if tracing_of(x) is None:
         return _of_number(of_number, x)
     (value,) = floats(f"sw.{name}", x)
@@ -124,12 +128,12 @@ def erf(x: Operand) -> Any:
 
 def sigmoid(x: Operand) -> Any:
     """1 / (1 + exp(-x))."""
-    return 1.0 / (1.0 + exp(-_float("sigmoid", x)))
+    return 1.0 / (1.0 + exp(-_floating("sigmoid", x)))
 
 
 def silu(x: Operand) -> Any:
     """x · sigmoid(x)."""
-    x = _float("silu", x)
+    x = _floating("silu", x)
     return x * sigmoid(x)
 
 
@@ -145,10 +149,10 @@ def relu(x: Operand) -> Any:
 
 
 def isnan(x: Operand) -> Any:
-    """Whether x is NaN: a bool."""
+    """Whether x, or a part of it, is NaN: a bool."""
     if tracing_of(x) is None:
-        return math.isnan(x)  # pyright: ignore[reportArgumentType]
-    return is_nan(floats("sw.isnan", x)[0])
+        return x != x
+    return is_nan(_floating("isnan", x))
 
 
 def detach(x: Operand) -> Any:
@@ -157,9 +161,16 @@ def detach(x: Operand) -> Any:
     return x
 
 
-def _float(name: str, x: Operand) -> Operand:
+def _float(name: str, x: Operand) -> Any:
     """`x` as a float, with the name of the function that wants it in a refusal."""
-    return float(as_number(x) or 0.0) if tracing_of(x) is None else floats(f"sw.{name}", x)[0]
+    if not isinstance(x, Value) and is_complex(x):
+        complexes.refuse_in(f"sw.{name}")
+    return float(x) if tracing_of(x) is None else floats(f"sw.{name}", x)[0]  # pyright: ignore[reportArgumentType]
+
+
+def _floating(name: str, x: Operand) -> Any:
+    """`x` as a float, or as it is where it is complex."""
+    return x if is_complex(x) else _float(name, x)
 
 
 # --- two and three values ---------------------------------------------------------------------------------------
@@ -168,15 +179,21 @@ def _float(name: str, x: Operand) -> Operand:
 def maximum(a: Operand, b: Operand) -> Any:
     """The larger, NaN where either is NaN."""
     if tracing_of(a, b) is None:
-        return a + b if a != a or b != b else builtins.max(a, b)  # pyright: ignore[reportArgumentType]
+        return _extreme_of_numbers("maximum", builtins.max, a, b)
     return extreme("sw.maximum", a, b, largest=True)
 
 
 def minimum(a: Operand, b: Operand) -> Any:
     """The smaller, NaN where either is NaN."""
     if tracing_of(a, b) is None:
-        return a + b if a != a or b != b else builtins.min(a, b)  # pyright: ignore[reportArgumentType]
+        return _extreme_of_numbers("minimum", builtins.min, a, b)
     return extreme("sw.minimum", a, b, largest=False)
+
+
+def _extreme_of_numbers(name: str, choose: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    if is_complex(a, b):
+        complexes.refuse_in(f"sw.{name}")
+    return a + b if a != a or b != b else choose(a, b)
 
 
 def clamp(x: Operand, lo: Operand | None = None, hi: Operand | None = None) -> Any:
@@ -191,8 +208,8 @@ def clamp(x: Operand, lo: Operand | None = None, hi: Operand | None = None) -> A
 def logaddexp(a: Operand, b: Operand) -> Any:
     """log(exp(a) + exp(b)), right with infinities: equal ones give a difference of 0, not NaN."""
     if tracing_of(a, b) is None:
-        a, b = builtins.max(a, b), builtins.min(a, b)  # pyright: ignore[reportArgumentType]
-        return a + log(2.0) if a == b else a + log1p(exp(b - a))
+        large, small = maximum(a, b), minimum(a, b)
+        return large + log(2.0) if large == small else large + log1p(exp(small - large))
     x, y = floats("sw.logaddexp", a, b)
     gap = select(compare("==", x, y), 0.0, -abs(x - y))
     return maximum(x, y) + log1p(exp(gap))
@@ -212,28 +229,26 @@ def where(cond: Operand, a: Operand, b: Operand) -> Any:
 def cast(x: Operand, dtype: Any) -> Any:
     """x in another dtype, given as `torch.int32` or `"int32"`: rounded to its precision, wrapped to its bits.
 
-    The step goes on computing in float32 (float64 where an input is) and int64.
+    The step goes on computing in float32 (float64 where an input is) and int64. A complex value becomes real by
+    `sw.real`, `sw.imag` or `abs`, never by a cast.
     """
     short = short_name(dtype)
     if short is None:
         refuse(f"`sw.cast` to {dtype!r}: a dtype is one of {', '.join(LONG.values())}")
     kind = kind_of(short)
-    if kind == "complex":
-        _no_complex("cast")
+    if is_complex(x) and kind in ("int", "float"):
+        complexes.refuse_in(f"sw.cast(x, torch.{LONG[short]})")
     if tracing_of(x) is None:
-        return {"bool": bool, "int": int, "float": float}[kind](x)  # pyright: ignore[reportArgumentType]
+        return {"bool": bool, "int": int, "float": float, "complex": builtins.complex}[kind](x)  # pyright: ignore
     assert isinstance(x, Value)
     value = convert(x, kind)
     if kind == "bool":
         return value
-    tracing = value.tracing
     if kind == "float":
-        if short == tracing.compute:
-            return value
-        if short == "f64":
-            refuse("`sw.cast` to float64: a step computes in float64 where one of its inputs is float64")
-        narrow = tracing.emit(arith.TruncFOp(value.ssa, float_type(short)), (value,), "float")
-        return tracing.emit(arith.ExtFOp(narrow.ssa, float_type(tracing.compute)), (narrow,), "float")
+        return _rounded(value, short)
+    if kind == "complex":
+        return complexes.each(value, lambda part: _rounded(part, real_dtype(short)))
+    tracing = value.tracing
     if short != "i64":
         narrow = tracing.emit(arith.TruncIOp(value.ssa, int_type(short)), (value,), "int")
         widen = arith.ExtUIOp if short.startswith("u") else arith.ExtSIOp
@@ -241,31 +256,49 @@ def cast(x: Operand, dtype: Any) -> Any:
     return Value(tracing, value.ssa, value.axes, "int", short)
 
 
+def _rounded(value: Value, short: str) -> Value:
+    """A float with the precision of a floating dtype."""
+    tracing = value.tracing
+    if short == tracing.compute:
+        return value
+    if short == "f64":
+        refuse("`sw.cast` to the precision of float64: a step computes in float64 where one of its inputs is float64")
+    narrow = tracing.emit(arith.TruncFOp(value.ssa, float_type(short)), (value,), "float")
+    return tracing.emit(arith.ExtFOp(narrow.ssa, float_type(tracing.compute)), (narrow,), "float")
+
+
 # --- complex ----------------------------------------------------------------------------------------------------
 
 
-def _no_complex(name: str) -> NoReturn:
-    raise UnsupportedError(f"sw.{name}: complex values are not built yet\n    {user_source()}")
-
-
 def real(x: Operand) -> Any:
-    """The real part. Not built yet: raises UnsupportedError."""
-    _no_complex("real")
+    """The real part; of a real value, itself."""
+    if tracing_of(x) is None:
+        return x.real
+    assert isinstance(x, Value)
+    return complexes.real_parts(x)[0] if x.kind == "complex" else promote("sw.real", x)[0]
 
 
 def imag(x: Operand) -> Any:
-    """The imaginary part. Not built yet: raises UnsupportedError."""
-    _no_complex("imag")
+    """The imaginary part; of a real value, 0."""
+    if tracing_of(x) is None:
+        return x.imag
+    assert isinstance(x, Value)
+    return complexes.real_parts(x if x.kind == "complex" else convert(promote("sw.imag", x)[0], "complex"))[1]
 
 
 def conj(x: Operand) -> Any:
-    """The conjugate. Not built yet: raises UnsupportedError."""
-    _no_complex("conj")
+    """The conjugate; of a real value, itself."""
+    if tracing_of(x) is None:
+        return x.conjugate()
+    assert isinstance(x, Value)
+    return complexes.conjugate(x) if x.kind == "complex" else promote("sw.conj", x)[0]
 
 
 def complex(re: Operand, im: Operand) -> Any:
-    """re + i·im. Not built yet: raises UnsupportedError."""
-    _no_complex("complex")
+    """re + i·im of two real values."""
+    tracing = tracing_of(re, im)
+    parts = [_float("complex", part) for part in (re, im)]
+    return builtins.complex(*parts) if tracing is None else complexes.pair(tracing, *parts)
 
 
 # --- over axes --------------------------------------------------------------------------------------------------
@@ -274,6 +307,8 @@ def complex(re: Operand, im: Operand) -> Any:
 def sum(x: Operand, axes: str) -> Any:
     """The sum over axes, as in `sw.sum(C * h, "n")`."""
     value, names = _over("sum", x, axes)
+    if value.kind == "complex":
+        return complexes.each(value, lambda part: _reduce("add", complexes.spread(part, value), names))
     return _reduce("add", value, names)
 
 
@@ -302,7 +337,7 @@ def argmin(x: Operand, axes: str) -> Any:
 def logsumexp(x: Operand, axes: str) -> Any:
     """log(sum(exp(x))) over axes, right with infinities: nothing is subtracted where the largest is infinite."""
     value, names = _over("logsumexp", x, axes)
-    value = convert(value, "float")
+    (value,) = floats("sw.logsumexp", value)
     top = _reduce("max", value, names)
     shift = select(is_infinite(top), 0.0, top)
     return log(_reduce("add", exp(value - shift), names)) + shift
@@ -318,11 +353,21 @@ def take(x: Operand, i: Operand, axis: str) -> Any:
     if isinstance(i, Value):
         if i.kind != "int":
             refuse(f"the position of `sw.take` is an integer, got {_a(i)}: write `sw.cast(i, torch.int64)`")
-    elif not isinstance(as_number(i), int) or isinstance(i, bool) or i < 0:
-        refuse(f"the position of `sw.take` is an integer counted from 0, got {i!r}")
+    else:
+        number = as_number(i)
+        if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+            refuse(f"the position of `sw.take` is an integer counted from 0, got {i!r}")
     index = as_value(tracing, i, "int")
-    axes = (value.axes - {names[0]}) | index.axes
-    return tracing.emit(TakeOp(value.ssa, index.ssa, names[0]), (value, index), value.kind, axes)
+
+    def taken(x: Value) -> Value:
+        if names[0] not in x.axes:
+            return x
+        axes = (x.axes - {names[0]}) | index.axes
+        result = tracing.emit(TakeOp(x.ssa, index.ssa, names[0]), (x, index), x.kind, axes)
+        result.dtype = x.dtype
+        return result
+
+    return complexes.each(value, taken) if value.kind == "complex" else taken(value)
 
 
 def rename(x: Operand, /, **axes: str) -> Any:
@@ -342,9 +387,17 @@ def rename(x: Operand, /, **axes: str) -> Any:
             _wrong_axis(
                 f"`sw.rename` to `{target}`, an axis that the value has already: it varies over {_list(value.axes)}"
             )
-        op = RenameOp(value.ssa, source, target)
-        x = tracing.emit(op, (value,), value.kind, (value.axes - {source}) | {target})
+        x = _renamed(value, source, target)
     return x
+
+
+def _renamed(x: Value, source: str, target: str) -> Value:
+    if x.kind == "complex":
+        return complexes.each(x, lambda part: _renamed(part, source, target) if source in part.axes else part)
+    axes = (x.axes - {source}) | {target}
+    result = x.tracing.emit(RenameOp(x.ssa, source, target), (x,), x.kind, axes)
+    result.dtype = x.dtype
+    return result
 
 
 def _over(name: str, x: Operand, axes: Any) -> tuple[Value, tuple[str, ...]]:
@@ -371,6 +424,8 @@ def _over(name: str, x: Operand, axes: Any) -> tuple[Value, tuple[str, ...]]:
 def _reduce(kind: str, x: Value, axes: tuple[str, ...]) -> Value:
     if x.kind == "bool":
         refuse(f"a bool in `sw.{'sum' if kind == 'add' else kind}`: count by `sw.sum(sw.cast(x, torch.int64), ...)`")
+    if x.kind == "complex":
+        complexes.refuse_in(f"sw.{kind}")
     return x.tracing.emit(ReduceOp(kind, x.ssa, axes), (x,), x.kind, x.axes - set(axes))
 
 
@@ -393,4 +448,4 @@ def _list(axes: frozenset[str]) -> str:
 
 
 def _a(x: Value) -> str:
-    return {"bool": "a bool", "int": "an integer", "float": "a float"}[x.kind]
+    return {"bool": "a bool", "int": "an integer", "float": "a float", "complex": "a complex value"}[x.kind]

@@ -45,10 +45,9 @@ class Plan:
         self.arrange = arrange
         self.device = binding.device
         self.results = [(binding.shape(axes), binding.result_strides(axes), dtype) for axes, dtype in results]
-        of_results = [
-            dict(zip(axes, result[1], strict=True)) for (axes, _), result in zip(results, self.results, strict=True)
-        ]
-        self.launch = kernel.executable.prepare(binding.sizes, [*strides, *of_results])
+        parts = [part for axes, dtype in results for part in binding.result_parts(axes, dtype)]
+        self.launch = kernel.executable.prepare(binding.sizes, [*strides, *(of_part for of_part, _ in parts)])
+        self.any_complex = any(dtype.is_complex for _, dtype in results)
         self.index = binding.device.index if binding.device.type == "cuda" else None
 
     def __call__(self, values: list[int | float]) -> Any:
@@ -56,12 +55,21 @@ class Plan:
         results = [
             torch.empty_strided(shape, strides, dtype=dtype, device=device) for shape, strides, dtype in self.results
         ]
-        values += [result.data_ptr() for result in results]
+        if self.any_complex:
+            values += [address for result in results for address in _addresses(result)]
+        else:
+            values += [result.data_ptr() for result in results]
         if self.index is None:
             self.launch(values)
         else:
             self.launch(values, torch._C._cuda_getCurrentRawStream(self.index))  # pyright: ignore
         return self.arrange(results)
+
+
+def _addresses(result: torch.Tensor) -> tuple[int, ...]:
+    """Where a result's elements are, or the real and the imaginary parts of them."""
+    address = result.data_ptr()
+    return (address, address + result.element_size() // 2) if result.is_complex() else (address,)
 
 
 def arrangement(signature: Signature, return_last: bool, last_computed: bool) -> Callable[[list[Any]], Any]:

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from scanweaver.errors import SignatureError, UnsupportedError
-from scanweaver.frontend.dtypes import SHORT, kind_of
+from scanweaver.errors import SignatureError
 from scanweaver.frontend.signature import Array, Signature
 
 CALL_OPTIONS = ("init", "return_last", "reverse", "parallel", "strategy", "cu_seqlens", "group", "autotune")
@@ -61,9 +60,6 @@ def read_parameters(function: Callable[..., Any], signature: Signature) -> Param
         signature.fail(f"`{missing.name}` is in the signature and not among the parameters of {where}", missing.span)
     for array, default in zip(arrays, defaults, strict=True):
         _check_default(array, default, array in signature.states, where)
-    for array in arrays:
-        if array.dtype and kind_of(SHORT[array.dtype]) == "complex":
-            raise UnsupportedError(f"state `{array.name}` is marked {array.dtype}: complex states are not built yet")
     for array in signature.inputs:
         if array.name in CALL_OPTIONS:
             signature.fail(f"input `{array.name}` is called as an option of every call", array.span)
@@ -101,7 +97,7 @@ def _check_default(array: Array, default: Any, is_state: bool, where: str) -> No
         )
     if default is None:
         return
-    if not isinstance(default, bool | int | float):
+    if not isinstance(default, bool | int | float | complex):
         raise SignatureError(
             f"the default of input `{array.name}` in {where}: expected None or a number, got {default!r}"
         )

@@ -20,7 +20,7 @@ from scanweaver.frontend.launching import Kernel, Plan, arrangement, target_of
 from scanweaver.frontend.resolution import torch_dtype
 from scanweaver.frontend.source import Source
 from scanweaver.frontend.specialization import Specialization
-from scanweaver.frontend.trace import iteration_of, renamed_axes, result_dtypes, touched_axes
+from scanweaver.frontend.trace import iteration_of, renamed_axes, result_axes, result_dtypes, touched_axes
 from scanweaver.gpu_exec.artifact import Artifact
 from scanweaver.transforms.pipelines import Options
 
@@ -74,7 +74,7 @@ class Planner:
             module = self.source.module(special)
             generic = iteration_of(module)
             dtypes = [torch_dtype(dtype) for dtype in result_dtypes(module)]
-            axes = [array.axes for array in generic.result_arrays]
+            axes = result_axes(module)
             parallel = generic.axes_of_kind(IteratorKind.PARALLEL)
             milliseconds = (perf_counter() - start) * 1e3
             self._traced[special] = Traced(module, parallel, tuple(zip(axes, dtypes, strict=True)), milliseconds)
@@ -131,8 +131,8 @@ class Planner:
         return Options(call.parallel, call.strategy or "auto", self._hints(binding, traced.parallel))
 
     def _layouts(self, binding: Binding, traced: Traced) -> tuple[Layout, ...]:
-        results = (binding.result_layout(axes, dtype.itemsize) for axes, dtype in traced.results)
-        return (*binding.layouts, *results)
+        results = (part for axes, dtype in traced.results for part in binding.result_parts(axes, dtype))
+        return (*binding.layouts, *(layout for _, layout in results))
 
     def _hints(self, binding: Binding, parallel: Sequence[str]) -> Mapping[str, int]:
         """Sizes as far as a schedule looks at them: rounded down to powers of two, rows as one product."""

@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 
 import torch
 
-from scanweaver.errors import SignatureError, UnsupportedError
-from scanweaver.frontend.dtypes import LONG, SHORT, kind_of
+from scanweaver.errors import SignatureError
+from scanweaver.frontend.dtypes import LONG, SHORT, complex_dtype, computed_in, kind_of, real_dtype
 from scanweaver.frontend.signature import Array, Signature
 from scanweaver.frontend.specialization import Given
 
@@ -45,7 +45,7 @@ class Resolution:
         self.device = self._device()
         dtypes = [self._dtype(array, value) for array, value in zip(signature.inputs, self.inputs, strict=True)]
         marks = [SHORT[state.dtype] for state in signature.states if state.dtype]
-        self.compute = "f64" if "f64" in (*dtypes, *marks) else "f32"
+        self.compute = computed_in((*dtypes, *marks))
         self.leading = self._leading()
         self.given_inputs = [
             self._input(array, value, dtype)
@@ -82,7 +82,7 @@ class Resolution:
         return first[1]
 
     def _dtype(self, array: Array, value: Any) -> str:
-        """The short dtype of an input; "" for a float number, which takes the type that the step computes in."""
+        """The short dtype of an input; "" for a float or complex number, which takes the step's precision."""
         if value is None:
             return ""
         if not isinstance(value, torch.Tensor):
@@ -92,14 +92,10 @@ class Resolution:
                     f"a tensor of {len(array.axes)} dimensions",
                     f"the number {value!r}: only a scalar input, `{array.name}[]`, is given as one",
                 )
-            return "" if isinstance(value, float) else "i1" if isinstance(value, bool) else "i64"
+            return "" if isinstance(value, float | complex) else "i1" if isinstance(value, bool) else "i64"
         short = _SHORT.get(value.dtype)
         if short is None:
             self._refuse(f"argument `{array}`", f"one of {', '.join(SHORT)}", str(value.dtype).removeprefix("torch."))
-        if kind_of(short) == "complex":
-            raise UnsupportedError(
-                f"argument `{array}` of {self.name} is {LONG[short]}: complex inputs are not built yet"
-            )
         return short
 
     def _refuse(self, label: str, expected: str, came: str) -> NoReturn:
@@ -119,7 +115,8 @@ class Resolution:
 
     def _input(self, array: Array, value: Any, dtype: str) -> Given:
         if not isinstance(value, torch.Tensor):
-            return Given(array.name, (), dtype or self.compute, scalar=True)
+            computed = complex_dtype(self.compute) if isinstance(value, complex) else self.compute
+            return Given(array.name, (), dtype or computed, scalar=True)
         shape = tuple(value.shape)
         extra = len(shape) - len(array.axes)
         if extra < 0 or (extra > 0 and not array.ellipsis):
@@ -150,13 +147,13 @@ class Resolution:
     # --- starts -----------------------------------------------------------------------------------------------
 
     def _start(self, state: Array, value: Any) -> Given:
+        """A start, in its state's dtype; for a complex state in that of its real part, where the start is real."""
         label = f"init of state `{state}`"
         dtype = SHORT[state.dtype] if state.dtype else self.compute
+        is_complex = value.is_complex() if isinstance(value, torch.Tensor) else isinstance(value, complex)
         if not isinstance(value, torch.Tensor):
-            kind = kind_of(dtype)
-            if (kind == "int" and not float(value).is_integer()) or (kind == "bool" and value not in (0, 1)):
-                self._refuse(label, "an integer" if kind == "int" else "True or False", repr(value))
-            return Given(state.name, (), dtype, scalar=True)
+            self._check_start_number(label, value, dtype)
+            return Given(state.name, (), dtype if is_complex else real_dtype(dtype), scalar=True)
         self._check_start_dtype(label, value.dtype, dtype)
         axes = (*self.leading, *state.axes) if state.ellipsis else state.axes
         shape = tuple(value.shape)
@@ -170,14 +167,24 @@ class Resolution:
                 self.known[axis] = _Source(size, f"{label}, of shape {shape}")
             elif size not in (1, self.known[axis].size):
                 self._refuse(label, wanted, f"{shape}, whose `{axis}` is {size}")
-        return Given(state.name, served, dtype)
+        return Given(state.name, served, dtype if is_complex else real_dtype(dtype))
+
+    def _check_start_number(self, label: str, number: Any, wanted: str) -> None:
+        match kind_of(wanted):
+            case "int" if isinstance(number, complex) or not float(number).is_integer():
+                self._refuse(label, "an integer", repr(number))
+            case "bool" if number not in (0, 1):
+                self._refuse(label, "True or False", repr(number))
+            case "float" if isinstance(number, complex):
+                self._refuse(label, LONG[wanted], repr(number))
+            case _:
+                pass
 
     def _check_start_dtype(self, label: str, given: torch.dtype, wanted: str) -> None:
-        kinds = ("bool", "int", "float")
-        short = _SHORT.get(given, "")
-        kind = kind_of(short) if short else "complex"
-        fits = kind == kind_of(wanted) or (kind == "int" and kind_of(wanted) == "float")
-        if kind not in kinds or not fits:
+        short = _SHORT.get(given)
+        kind, to = kind_of(short) if short else None, kind_of(wanted)
+        fits = kind == to or (kind == "int" and to in ("float", "complex")) or (kind == "float" and to == "complex")
+        if not fits:
             self._refuse(label, LONG[wanted], str(given).removeprefix("torch."))
 
     def _check_every_axis_has_a_size(self) -> None:

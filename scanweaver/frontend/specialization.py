@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from scanweaver.frontend.dtypes import kind_of, real_dtype
+
+PARTS = ("re", "im")
+"""What the two parts of a complex array are called: `u_re`, `u_im`."""
+
 
 @dataclass(frozen=True)
 class Given:
@@ -17,6 +22,14 @@ class Given:
     axes: tuple[str, ...]
     dtype: str
     scalar: bool = False
+
+    @property
+    def parts(self) -> tuple[Given, ...]:
+        """What a kernel takes for it: itself, or the real and the imaginary part of what is complex."""
+        if kind_of(self.dtype) != "complex":
+            return (self,)
+        dtype = real_dtype(self.dtype)
+        return tuple(replace(self, name=f"{self.name}_{part}", dtype=dtype) for part in PARTS)
 
 
 @dataclass(frozen=True)
@@ -42,5 +55,6 @@ class Specialization:
 
     @property
     def operands(self) -> tuple[Given, ...]:
-        """The kernel's operands in order: the starts that are given, then the inputs."""
-        return (*(init for init in self.inits if init is not None), *self.inputs)
+        """The kernel's operands in order: the starts that are given, then the inputs; two for what is complex."""
+        given = (*(init for init in self.inits if init is not None), *self.inputs)
+        return tuple(part for one in given for part in one.parts)

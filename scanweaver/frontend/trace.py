@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
@@ -29,9 +30,10 @@ from scanweaver.dialects.iteration import (
 )
 from scanweaver.dialects.recurrence import GenericOp, ReduceOp, RenameOp, TakeOp, YieldOp
 from scanweaver.errors import SignatureError
-from scanweaver.frontend.dtypes import LONG, SHORT, as_number, kind_of
+from scanweaver.frontend import complexes
+from scanweaver.frontend.dtypes import LONG, SHORT, Kind, as_number, complex_dtype, computed_in, kind_of, real_dtype
 from scanweaver.frontend.signature import Array, Signature
-from scanweaver.frontend.specialization import Given, Specialization
+from scanweaver.frontend.specialization import PARTS, Given, Specialization
 from scanweaver.frontend.values import (
     FloatType,
     Tracing,
@@ -55,7 +57,8 @@ def trace_step(
     """A module with one function that runs the recurrence whose step is `function`.
 
     The function's arguments are `specialization.operands`; its results are the outputs, then (with `return_last`, or
-    where the signature has no outputs) the last states. Tensor types have the sizes that the specialization fixes.
+    where the signature has no outputs) the last states. Whatever is complex is two real arrays, one after the other.
+    Tensor types have the sizes that the specialization fixes.
 
     Raises TraceError for what a step's value cannot do, SignatureError for a return that does not fit the signature.
     """
@@ -69,10 +72,22 @@ def iteration_of(module: ModuleOp) -> IterationOp:
 
 
 def result_dtypes(module: ModuleOp) -> tuple[str, ...]:
-    """The short dtypes of a traced function's results: MLIR's types do not tell `u8` from `i8`."""
+    """The short dtypes of what a traced function computes: MLIR's types do not tell `u8` from `i8`.
+
+    Two results of the function, the real and the imaginary part, are one that is complex.
+    """
     (function,) = (op for op in module.walk() if isinstance(op, func.FuncOp))
     dtypes = cast(ArrayAttr[StringAttr], function.attributes[RESULT_DTYPES])
     return tuple(dtype.data for dtype in dtypes)
+
+
+def result_axes(module: ModuleOp) -> tuple[tuple[str, ...], ...]:
+    """The dimensions of each of them."""
+    arrays = iter(iteration_of(module).result_arrays)
+    found: list[tuple[str, ...]] = []
+    for dtype in result_dtypes(module):
+        found += {array.axes for array in [next(arrays) for _ in parts_of(dtype)]}
+    return tuple(found)
 
 
 def touched_axes(module: ModuleOp) -> tuple[str, ...]:
@@ -86,13 +101,23 @@ def renamed_axes(module: ModuleOp) -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
+@dataclass(frozen=True)
+class _Part:
+    """One array of the recurrence, which is real: an array of the signature, or a part of a complex one."""
+
+    name: str
+    axes: tuple[str, ...]
+    dtype: str
+
+
 class _Tracer:
     def __init__(self, function: Callable[..., Any], signature: Signature, specialization: Specialization) -> None:
         self.function = function
         self.signature = signature
         self.spec = specialization
         self.sizes = dict(specialization.sizes)
-        self.compute = compute_dtype(signature, specialization)
+        marks = [SHORT[state.dtype] for state in signature.states if state.dtype]
+        self.compute = computed_in((*(given.dtype for given in specialization.inputs), *marks))
         self.state_dtypes = [SHORT[state.dtype] if state.dtype else self.compute for state in signature.states]
         self.axes = self.iteration_axes()
 
@@ -103,34 +128,35 @@ class _Tracer:
             argument.name_hint = operand.name
         given = iter(entry.args)
         with ImplicitBuilder(entry):
-            inits = [self.start(i) if init is None else next(given) for i, init in enumerate(self.spec.inits)]
-            states = [self.full_axes(state) for state in self.signature.states]
-            outputs = [self.full_axes(output) for output in self.signature.outputs]
+            starts = [start for i, init in enumerate(self.spec.inits) for start in self.starts(i, init, given)]
+            states = self.state_parts()
+            outputs = [
+                part
+                for output, dtype in zip(self.signature.outputs, output_dtypes, strict=True)
+                for part in self.parts(output.name, self.full_axes(output), dtype)
+            ]
             with_last = self.spec.return_last or self.signature.mode == "last"
-            last = range(len(states)) if with_last else range(0)
-            results = [*zip(outputs, output_dtypes, strict=True)]
-            results += [(states[i], self.state_dtypes[i]) for i in last]
+            last = states if with_last else []
             axes = tuple(self.axes)
             properties = iteration_properties(
                 direction=Direction.REVERSE if self.spec.reverse else Direction.FORWARD,
                 axes=self.iterators(body),
-                states=[
-                    (state.name, map_of(axes, of)) for state, of in zip(self.signature.states, states, strict=True)
-                ],
-                init_maps=[map_of(axes, init.axes if init else ()) for init in self.spec.inits],
-                inputs=[(given.name, map_of(axes, given.axes)) for given in self.spec.inputs],
-                outputs=[(output.name, ResultKind.STEP) for output in self.signature.outputs],
-                last=last,
-                result_maps=[map_of(axes, of) for of, _ in results],
+                states=[(state.name, map_of(axes, state.axes)) for state in states],
+                init_maps=[map_of(axes, of) for _, of in starts],
+                inputs=[(part.name, map_of(axes, part.axes)) for part in self.input_parts()],
+                outputs=[(output.name, ResultKind.STEP) for output in outputs],
+                last=range(len(last)),
+                result_maps=[map_of(axes, result.axes) for result in (*outputs, *last)],
             )
-            types = [self.tensor_type(of, mlir_type(dtype)) for of, dtype in results]
-            generic = GenericOp(inits, list(given), properties, types, Region(body))
+            types = [self.tensor_type(result.axes, mlir_type(result.dtype)) for result in (*outputs, *last)]
+            generic = GenericOp([start for start, _ in starts], list(given), properties, types, Region(body))
             func.ReturnOp(*generic.results)
         name = self.function.__name__
         symbol = name if name.isidentifier() and name.isascii() else "step"
         entry_types = [argument.type for argument in entry.args]
         main = func.FuncOp(symbol, (entry_types, types), Region(entry))
-        main.attributes[RESULT_DTYPES] = ArrayAttr(StringAttr(dtype) for _, dtype in results)
+        dtypes = [*output_dtypes, *(self.state_dtypes if with_last else ())]
+        main.attributes[RESULT_DTYPES] = ArrayAttr(StringAttr(dtype) for dtype in dtypes)
         return ModuleOp([main])
 
     # --- the iteration space ----------------------------------------------------------------------------------
@@ -177,27 +203,58 @@ class _Tracer:
         element = mlir_type(given.dtype)
         return element if given.scalar else self.tensor_type(given.axes, element)
 
-    def start(self, i: int) -> SSAValue:
-        """The number that a state starts at, where no `init` was given."""
-        type = mlir_type(self.state_dtypes[i])
+    def parts(self, name: str, axes: tuple[str, ...], dtype: str) -> list[_Part]:
+        """The arrays of the recurrence that an array of the signature is."""
+        if kind_of(dtype) != "complex":
+            return [_Part(name, axes, dtype)]
+        return [_Part(self.distinct(f"{name}_{part}"), axes, real_dtype(dtype)) for part in PARTS]
+
+    def distinct(self, name: str) -> str:
+        """A name that no array of the signature has."""
+        signature = self.signature
+        while any(array.name == name for array in (*signature.states, *signature.inputs, *signature.outputs)):
+            name += "_"
+        return name
+
+    def state_parts(self) -> list[_Part]:
+        dtyped = zip(self.signature.states, self.state_dtypes, strict=True)
+        return [part for state, dtype in dtyped for part in self.parts(state.name, self.full_axes(state), dtype)]
+
+    def input_parts(self) -> list[_Part]:
+        return [part for given in self.spec.inputs for part in self.parts(given.name, given.axes, given.dtype)]
+
+    def starts(
+        self, i: int, init: Given | None, given: Iterator[SSAValue]
+    ) -> Iterator[tuple[SSAValue, tuple[str, ...]]]:
+        """What the parts of a state start at, and its axes: `init` where given, its signature's number, else 0."""
         number = self.signature.states[i].start or 0.0
-        attribute = FloatAttr(number, type) if isinstance(type, FloatType) else IntegerAttr(int(number), type)
-        return arith.ConstantOp(attribute).result  # pyright: ignore
+        for k, part in enumerate(parts_of(self.state_dtypes[i])):
+            if init is not None and k < len(init.parts):
+                yield next(given), init.axes
+            else:
+                type = mlir_type(part)
+                value = number if init is None and k == 0 else 0
+                attribute = FloatAttr(value, type) if isinstance(type, FloatType) else IntegerAttr(int(value), type)
+                yield arith.ConstantOp(attribute).result, ()  # pyright: ignore
 
     # --- the body ---------------------------------------------------------------------------------------------
 
     def body(self) -> tuple[Block, list[str]]:
         """The step as a block, and the dtypes of its outputs."""
         dtypes = [*self.state_dtypes, *(given.dtype for given in self.spec.inputs)]
-        axes = [self.full_axes(state) for state in self.signature.states]
-        axes += [given.axes for given in self.spec.inputs]
         names = [array.name for array in (*self.signature.states, *self.spec.inputs)]
-        block = Block(arg_types=[mlir_type(dtype) for dtype in dtypes])
+        parts = [*self.state_parts(), *self.input_parts()]
+        block = Block(arg_types=[mlir_type(part.dtype) for part in parts])
         tracing = Tracing(block, self.compute, self.axes, self.signature.time)
+        elements: list[Value] = []
+        for argument, part in zip(block.args, parts, strict=True):
+            argument.name_hint = part.name
+            elements.append(load(tracing, argument, frozenset(part.axes) - {self.signature.time}, part.dtype))
         values: dict[str, Value] = {}
-        for name, argument, of, dtype in zip(names, block.args, axes, dtypes, strict=True):
-            argument.name_hint = name
-            values[name] = load(tracing, argument, frozenset(of) - {self.signature.time}, dtype)
+        element = iter(elements)
+        for name, dtype in zip(names, dtypes, strict=True):
+            first = next(element)
+            values[name] = complexes.pair(tracing, first, next(element)) if kind_of(dtype) == "complex" else first
 
         arguments = [values.get(array.name) for array in (*self.signature.states, *self.signature.inputs)]
         tracing.in_user_code = True
@@ -205,9 +262,10 @@ class _Tracer:
         tracing.in_user_code = False
 
         new_states, new_outputs = self.split(returned)
-        states = [self.state(tracing, i, value) for i, value in enumerate(new_states)]
+        states = [part for i, value in enumerate(new_states) for part in self.state(tracing, i, value)]
         outputs = [self.output(tracing, i, value) for i, value in enumerate(new_outputs)]
-        block.add_op(YieldOp(states, [store(tracing, value, dtype) for value, dtype in outputs]))
+        block.add_op(YieldOp(states, [part for value, dtype in outputs for part in store(tracing, value, dtype)]))
+        _erase_unused(block)
         return block, [dtype for _, dtype in outputs]
 
     def split(self, returned: Any) -> tuple[Sequence[Any], Sequence[Any]]:
@@ -242,10 +300,12 @@ class _Tracer:
         code = self.function.__code__
         return f"{Path(code.co_filename).name}:{code.co_firstlineno}: def {self.function.__name__}"
 
-    def state(self, tracing: Tracing, i: int, value: Any) -> SSAValue:
+    def state(self, tracing: Tracing, i: int, value: Any) -> Sequence[SSAValue]:
         state, dtype = self.signature.states[i], self.state_dtypes[i]
         new = self.checked(tracing, value, "state", state)
-        if kind_of(dtype) != new.kind and not (kind_of(dtype) == "float" and new.kind == "int"):
+        if new.kind == "complex":
+            self.check_complex(new, "state", state, dtype)
+        elif kind_of(dtype) != new.kind and not _widens(new.kind, kind_of(dtype)):
             raise SignatureError(
                 f"state `{state.name}` is {_kind(kind_of(dtype))}, and the step gives it {_kind(new.kind)}: convert it "
                 f"by `sw.cast(x, torch.{LONG[dtype]})`, or mark the state in the signature"
@@ -258,15 +318,28 @@ class _Tracer:
         output = self.signature.outputs[i]
         new = self.checked(tracing, value, "output", output)
         if output.dtype:
+            if new.kind == "complex":
+                self.check_complex(new, "output", output, SHORT[output.dtype])
             return new, SHORT[output.dtype]
         if new.kind == "float":
-            return new, self.float_output_dtype()
+            return new, real_dtype(self.output_precision())
+        if new.kind == "complex":
+            return new, complex_dtype(self.output_precision())
         return new, new.dtype or ("i1" if new.kind == "bool" else "i64")
 
-    def float_output_dtype(self) -> str:
-        """The dtype of the first floating input that carries time."""
+    def output_precision(self) -> str:
+        """The dtype of the first floating or complex input that carries time."""
         timed = (given.dtype for given in self.spec.inputs if self.signature.time in given.axes)
-        return next((dtype for dtype in timed if kind_of(dtype) == "float"), self.compute)
+        return next((dtype for dtype in timed if kind_of(dtype) in ("float", "complex")), self.compute)
+
+    def check_complex(self, value: Value, role: str, array: Array, dtype: str) -> None:
+        if kind_of(dtype) != "complex":
+            is_real = f"is marked {array.dtype}" if array.dtype else "is real"
+            raise SignatureError(
+                f"{role} `{array.name}` {is_real}, and the step gives it a complex value: take `sw.real(x)`, "
+                f"`sw.imag(x)` or `abs(x)`, or mark it in the signature, as in "
+                f"`{array}:{LONG[complex_dtype(self.compute)]}`\n    {value.source or self.where}"
+            )
 
     def checked(self, tracing: Tracing, value: Any, role: str, array: Array) -> Value:
         """A returned thing as a value that fits the axes of its state or output."""
@@ -291,20 +364,30 @@ class _Tracer:
         return value
 
 
-def compute_dtype(signature: Signature, specialization: Specialization) -> str:
-    """The type that a step computes floats in: float64 where an input (or a state's mark) is, else float32."""
-    dtypes = [given.dtype for given in specialization.inputs]
-    dtypes += [SHORT[state.dtype] for state in signature.states if state.dtype]
-    return "f64" if "f64" in dtypes else "f32"
+def _widens(kind: Kind, to: Kind) -> bool:
+    """Whether a value may become a state of another kind without a word."""
+    return (kind == "int" and to in ("float", "complex")) or (kind == "float" and to == "complex")
+
+
+def _erase_unused(block: Block) -> None:
+    """Erase what nothing reads, such as the imaginary part of a value of which the real one is asked for."""
+    for op in reversed(tuple(block.ops)):
+        if op.results and not any(result.first_use for result in op.results):
+            op.detach()
+            op.erase()
 
 
 # --- storage types ----------------------------------------------------------------------------------------------
 
 
+def parts_of(dtype: str) -> tuple[str, ...]:
+    """The dtypes of the arrays that one of a short dtype is."""
+    return (real_dtype(dtype),) * (len(PARTS) if kind_of(dtype) == "complex" else 1)
+
+
 def load(tracing: Tracing, element: SSAValue, axes: frozenset[str], dtype: str) -> Value:
-    """An element as it is stored, converted to the type that the step computes in."""
+    """A real element as it is stored, converted to the type that the step computes in."""
     kind = kind_of(dtype)
-    assert kind != "complex"
     wide = "i64" if kind == "int" else tracing.compute
     raw = Value(tracing, element, axes, kind, dtype if kind == "int" else None)
     if kind == "bool" or dtype == wide:
@@ -315,10 +398,16 @@ def load(tracing: Tracing, element: SSAValue, axes: frozenset[str], dtype: str) 
     return loaded
 
 
-def store(tracing: Tracing, value: Value, dtype: str) -> SSAValue:
-    """A value in the type that it is stored in: rounded, or wrapped to its bits."""
+def store(tracing: Tracing, value: Value, dtype: str) -> Sequence[SSAValue]:
+    """A value in the type that it is stored in: rounded, or wrapped to its bits; both parts of a complex one."""
+    if kind_of(dtype) == "complex":
+        parts = complexes.real_parts(convert(value, "complex"))
+        return [_store(tracing, part, real_dtype(dtype)) for part in parts]
+    return [_store(tracing, value, dtype)]
+
+
+def _store(tracing: Tracing, value: Value, dtype: str) -> SSAValue:
     kind = kind_of(dtype)
-    assert kind != "complex"
     value = convert(value, kind)
     wide = "i64" if kind == "int" else tracing.compute
     type: Any = mlir_type(dtype)

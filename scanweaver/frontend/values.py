@@ -1,7 +1,8 @@
 """A step's value: a symbol whose operators append to the step's block.
 
-Floats are computed in one type (float32, or float64 where an input is), integers in int64, bools as bools. Integers
-that meet floats become floats; a bool takes part in comparisons and `& | ^ ~` only.
+Floats are computed in one type (float32, or float64 where an input is), integers in int64, bools as bools, complex
+numbers as two floats. Integers that meet floats become floats, and floats that meet complex numbers complex; a bool
+takes part in comparisons and `& | ^ ~` only.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from xdsl.dialects import arith
 from xdsl.dialects import math as mathd
@@ -30,7 +31,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Block, Operation, SSAValue
 
 from scanweaver.dialects.arith import CmpfOp, CmpiOp  # xDSL's print no attributes: they would lose the source
-from scanweaver.errors import UnsupportedError
+from scanweaver.frontend import complexes
 from scanweaver.frontend.dtypes import Kind, as_number, kind_of
 from scanweaver.frontend.misuse import (
     FUNCTIONS,
@@ -48,9 +49,8 @@ SOURCE = "recurrence.source"
 """The attribute that names the user's line on every operation of a body."""
 
 FloatType = Float16Type | BFloat16Type | Float32Type | Float64Type
-ScalarKind = Literal["bool", "int", "float"]
 
-_ORDER: tuple[ScalarKind, ...] = ("bool", "int", "float")
+_ORDER: tuple[Kind, ...] = ("bool", "int", "float", "complex")
 
 
 _FLOATS: dict[str, FloatType] = {"f16": Float16Type(), "bf16": BFloat16Type(), "f32": f32, "f64": f64}
@@ -65,9 +65,7 @@ def int_type(short: str) -> IntegerType:
 
 
 def mlir_type(short: str) -> IntegerType | FloatType:
-    """The MLIR type of a short dtype name; refuses complex."""
-    if kind_of(short) == "complex":
-        raise UnsupportedError("complex states and inputs are not built yet: split them into real and imaginary parts")
+    """The MLIR type of a short dtype name that is not complex."""
     return float_type(short) if kind_of(short) == "float" else int_type(short)
 
 
@@ -82,9 +80,7 @@ class Tracing:
         self.in_user_code = False
         self._constants: dict[tuple[Kind, str], Value] = {}
 
-    def emit(
-        self, op: Operation, operands: Iterable[Value], kind: ScalarKind, axes: frozenset[str] | None = None
-    ) -> Value:
+    def emit(self, op: Operation, operands: Iterable[Value], kind: Kind, axes: frozenset[str] | None = None) -> Value:
         """Append `op`; its result varies over `axes`, by default over all that its operands vary over."""
         if self.in_user_code and (frame := user_frame()) is not None:
             op.attributes[SOURCE] = StringAttr(source_line(frame.f_code.co_filename, frame.f_lineno))
@@ -93,9 +89,12 @@ class Tracing:
             axes = frozenset[str]().union(*(operand.axes for operand in operands))
         return Value(self, op.results[0], axes, kind)
 
-    def constant(self, number: float, kind: ScalarKind) -> Value:
+    def constant(self, number: complex, kind: Kind) -> Value:
         """A Python number as a value; one operation for each different number."""
-        key = (kind, repr(number))
+        if kind == "complex":
+            return complexes.pair(self, complex(number).real, complex(number).imag)
+        assert not isinstance(number, complex)
+        key = (kind, repr(float(number) if kind == "float" else int(number)))
         if key not in self._constants:
             if kind == "float":
                 attribute = FloatAttr(float(number), float_type(self.compute))
@@ -112,19 +111,21 @@ class Tracing:
 class Value(Misuse):
     """One scalar of one step: an SSA value, the axes (never time) that it varies over, and its kind.
 
-    `dtype` is the short dtype that an integer was read, cast or marked as; computed integers are int64.
+    `dtype` is the short dtype that an integer was read, cast or marked as; computed integers are int64. `parts` are
+    those of a complex value, None for one that is known to be 0; `ssa` is then one of them.
     """
 
-    __slots__ = ("axes", "dtype", "kind", "ssa", "tracing")
+    __slots__ = ("axes", "dtype", "kind", "parts", "ssa", "tracing")
 
     def __init__(
-        self, tracing: Tracing, ssa: SSAValue, axes: frozenset[str], kind: ScalarKind, dtype: str | None = None
+        self, tracing: Tracing, ssa: SSAValue, axes: frozenset[str], kind: Kind, dtype: str | None = None
     ) -> None:
         self.tracing = tracing
         self.ssa = ssa
         self.axes = axes
-        self.kind: ScalarKind = kind
+        self.kind: Kind = kind
         self.dtype = dtype
+        self.parts: complexes.Parts | None = None
 
     def __repr__(self) -> str:
         return f"<a step's {self.kind} value{_over(self.axes)}>"
@@ -174,15 +175,19 @@ class Value(Misuse):
         return power(other, self)
 
     def __neg__(self) -> Value:
+        if self.kind == "complex":
+            return complexes.negated(self)
         (x,) = promote("-x", self)
         if x.kind == "int":
             return _arithmetic("-", 0, x)
         return x.tracing.emit(arith.NegfOp(x.ssa), (x,), "float")
 
     def __pos__(self) -> Value:
-        return promote("+x", self)[0]
+        return self if self.kind == "complex" else promote("+x", self)[0]
 
     def __abs__(self) -> Value:
+        if self.kind == "complex":
+            return complexes.absolute(self)
         (x,) = promote("abs", self)
         if x.kind == "int":
             return extreme("abs", x, -x, largest=True)
@@ -257,16 +262,28 @@ class Value(Misuse):
         return getattr(operator, OPERATORS[name][1])(left, right)
 
 
-Operand: TypeAlias = Value | float
-"""What an operation takes: a step's value or a Python number (bool and int among them)."""
+Operand: TypeAlias = Value | complex
+"""What an operation takes: a step's value or a Python number (bool, int and float among them)."""
+
+
+def is_complex(*operands: Any) -> bool:
+    """Whether one of the operands is a complex value or number."""
+    return any(x.kind == "complex" if isinstance(x, Value) else isinstance(as_number(x), complex) for x in operands)
 
 
 # --- conversions ------------------------------------------------------------------------------------------------
 
 
-def number_kind(x: Any) -> ScalarKind:
-    number = as_number(x)
-    return "bool" if isinstance(number, bool) else "int" if isinstance(number, int) else "float"
+def number_kind(x: Any) -> Kind:
+    match as_number(x):
+        case bool():
+            return "bool"
+        case int():
+            return "int"
+        case complex():
+            return "complex"
+        case _:
+            return "float"
 
 
 def tracing_of(*operands: Any) -> Tracing | None:
@@ -282,15 +299,17 @@ def tracing_of(*operands: Any) -> Tracing | None:
 
 
 def promote(name: str, *operands: Operand, bools: bool = False) -> tuple[Value, ...]:
-    """The operands as values of one kind, the highest among them; at least one of them is a value.
+    """The operands as real values of one kind, the highest among them; at least one of them is a value.
 
     A bool value is refused unless `bools`, where it may also meet numbers (and becomes one).
     """
     tracing = tracing_of(*operands)
     assert tracing is not None
-    kinds: list[ScalarKind] = []
+    kinds: list[Kind] = []
     for x in operands:
         kind = x.kind if isinstance(x, Value) else number_kind(x)
+        if kind == "complex":
+            complexes.refuse_in(name)
         if kind == "bool" and not bools:
             if isinstance(x, Value):
                 refuse(
@@ -303,22 +322,25 @@ def promote(name: str, *operands: Operand, bools: bool = False) -> tuple[Value, 
     return tuple(as_value(tracing, x, common) for x in operands)
 
 
-def as_value(tracing: Tracing, x: Operand, kind: ScalarKind) -> Value:
+def as_value(tracing: Tracing, x: Operand, kind: Kind) -> Value:
     """A value or number as a value of the given kind, which is at least its own."""
     if isinstance(x, Value):
         return convert(x, kind)
     number = as_number(x)
     assert number is not None
-    return tracing.constant(float(number) if kind == "float" else int(number), kind)
+    return tracing.constant(number, kind)
 
 
-def convert(x: Value, kind: ScalarKind) -> Value:
-    """`x` as another kind, as PyTorch's `.to` does it."""
+def convert(x: Value, kind: Kind) -> Value:
+    """`x` as another kind, as PyTorch's `.to` does it, but no complex value loses its imaginary part."""
     if x.kind == kind:
         return x
     tracing = x.tracing
+    if kind == "complex":
+        return complexes.pair(tracing, convert(x, "float"), None)
     if kind == "bool":
         return compare("!=", x, 0)
+    assert x.kind != "complex"
     if kind == "int":
         op = arith.ExtUIOp(x.ssa, i64) if x.kind == "bool" else arith.FPToSIOp(x.ssa, i64)
     else:
@@ -339,18 +361,22 @@ _BITWISE: dict[str, Any] = {"&": arith.AndIOp, "|": arith.OrIOp, "^": arith.XOrI
 
 
 def _arithmetic(name: str, a: Operand, b: Operand) -> Value:
+    if is_complex(a, b):
+        return complexes.arithmetic(name, a, b)
     x, y = promote(name, a, b)
     op = _ARITHMETIC[name][x.kind == "int"](x.ssa, y.ssa)
     return x.tracing.emit(op, (x, y), x.kind)
 
 
 def floats(name: str, *operands: Operand) -> tuple[Value, ...]:
-    """The operands as floats."""
+    """The operands, which are real, as floats."""
     return tuple(convert(x, "float") for x in promote(name, *operands))
 
 
 def divide(a: Operand, b: Operand) -> Value:
     """a / b in floats, as PyTorch divides integers too."""
+    if is_complex(a, b):
+        return complexes.quotient(a, b)
     x, y = floats("/", a, b)
     return x.tracing.emit(arith.DivfOp(x.ssa, y.ssa), (x, y), "float")
 
@@ -359,15 +385,17 @@ def power(base: Operand, exponent: Operand) -> Value:
     """base ** exponent: products for small integer exponents, a square root for 0.5."""
     if isinstance(base, Value) and not isinstance(exponent, Value):
         number = as_number(exponent)
-        if number is not None and abs(number) <= 16 and float(number).is_integer():
+        if isinstance(number, int | float) and abs(number) <= 16 and float(number).is_integer():
             if base.kind == "int" and not isinstance(exponent, float) and number < 0:
                 refuse("an integer to a negative power: make it a float by `sw.cast(x, torch.float32)`")
-            x = base if isinstance(exponent, int) else floats("**", base)[0]
+            x = base if isinstance(exponent, int) or base.kind == "complex" else floats("**", base)[0]
             return _product(x, int(number))
-        if number in (0.5, -0.5):
+        if number in (0.5, -0.5) and base.kind != "complex":
             (x,) = floats("**", base)
             op = mathd.SqrtOp(x.ssa) if number == 0.5 else mathd.RsqrtOp(x.ssa)
             return x.tracing.emit(op, (x,), "float")
+    if is_complex(base, exponent):
+        return complexes.power(base, exponent)
     x, y = promote("**", base, exponent)
     if x.kind == "int":
         refuse("`**` of two integers known only when the kernel runs: make one a float by `sw.cast(x, torch.float32)`")
@@ -378,7 +406,8 @@ def power(base: Operand, exponent: Operand) -> Value:
 
 def _product(x: Value, exponent: int) -> Value:
     """x to a small integer power by repeated squaring."""
-    (x,) = promote("**", x)
+    if x.kind != "complex":
+        (x,) = promote("**", x)
     if exponent < 0:
         return divide(1.0, _product(x, -exponent))
     if exponent == 0:
@@ -391,7 +420,9 @@ def _product(x: Value, exponent: int) -> Value:
 
 
 def compare(name: str, a: Operand, b: Operand) -> Value:
-    """A comparison; with NaN only `!=` holds."""
+    """A comparison; with NaN only `!=` holds. Complex numbers are equal or not, and have no order."""
+    if name in ("==", "!=") and is_complex(a, b):
+        return complexes.equality(name, a, b)
     x, y = promote(name, a, b, bools=True)
     predicate = _COMPARISONS[name]
     if x.kind == "float":
@@ -415,10 +446,12 @@ def extreme(name: str, a: Operand, b: Operand, *, largest: bool) -> Value:
 def select(condition: Value, a: Operand, b: Operand) -> Value:
     """`a` where `condition` holds, else `b`."""
     tracing = condition.tracing
-    kinds: list[ScalarKind] = [x.kind if isinstance(x, Value) else number_kind(x) for x in (a, b)]
+    kinds: list[Kind] = [x.kind if isinstance(x, Value) else number_kind(x) for x in (a, b)]
     if kinds[0] != kinds[1] and "bool" in kinds:
         refuse("`where` of a bool and a number: make both bools, or one a number by `sw.cast(x, torch.float32)`")
     kind = max(kinds, key=_ORDER.index)
+    if kind == "complex":
+        return complexes.selected(condition, a, b)
     x, y = as_value(tracing, a, kind), as_value(tracing, b, kind)
     result = tracing.emit(arith.SelectOp(condition.ssa, x.ssa, y.ssa), (condition, x, y), kind)
     if x.dtype == y.dtype:
@@ -446,7 +479,7 @@ def _shift(name: str, a: Operand, b: Operand) -> Value:
     tracing = x.tracing
     op = arith.ShLIOp(x.ssa, y.ssa) if name == "<<" else arith.ShRSIOp(x.ssa, y.ssa)
     if not isinstance(b, Value):
-        if not 0 <= b < 64:
+        if not 0 <= int(b.real) < 64:
             refuse(f"`{name}` by {b}: expected 0 to 63")
         return tracing.emit(op, (x, y), "int")
     shifted = tracing.emit(op, (x, y), "int")
@@ -459,7 +492,9 @@ def _over(axes: Iterable[str]) -> str:
 
 
 def is_nan(x: Value) -> Value:
-    """Whether a float is NaN."""
+    """Whether a float, or a part of a complex value, is NaN."""
+    if x.kind == "complex":
+        return complexes.any_is_nan(x)
     return x.tracing.emit(CmpfOp(x.ssa, x.ssa, "uno"), (x,), "bool")
 
 

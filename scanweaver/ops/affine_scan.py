@@ -10,15 +10,17 @@ import torch
 from scanweaver.errors import SignatureError, UnsupportedError
 from scanweaver.frontend.recurrence import Recurrence, recurrence
 
-_DTYPES = frozenset((torch.float16, torch.bfloat16, torch.float32, torch.float64))
+_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128)
 
 
 @cache
 def _recurrence(dtype: torch.dtype) -> Recurrence:
     """The recurrence whose output has the given dtype. `b` stands first: the output takes its memory order, and it is
     `a`, the decay, that more often is broadcast."""
+    name = str(dtype).removeprefix("torch.")
+    mark = f":{name}" if dtype.is_complex else ""
 
-    @recurrence(f"h[...]; b[... t], a[... t] -> h[... t]:{str(dtype).removeprefix('torch.')}")
+    @recurrence(f"h[...]{mark}; b[... t], a[... t] -> h[... t]:{name}")
     def affine_scan(h: Any, b: Any, a: Any) -> Any:
         h = a * h + b
         return h, h
@@ -39,14 +41,16 @@ def affine_scan(
 ) -> Any:
     """h = a·h + b along `dim`: `h[t] = a[t] * h[t-1] + b[t]`, from `h[-1] = init` (0 where not given).
 
-    a, b: floating tensors that broadcast to one shape; neither is copied or transposed. init: a number or a tensor that
-    broadcasts to that shape without `dim`. With `reverse`, `h[t] = a[t] * h[t+1] + b[t]` from `h[T] = init`.
+    a, b: floating or complex tensors that broadcast to one shape; neither is copied or transposed. init: a number or
+    a tensor that broadcasts to that shape without `dim`. With `reverse`, `h[t] = a[t] * h[t+1] + b[t]` from
+    `h[T] = init`.
 
     Returns h, of that shape and of the dtype that PyTorch promotes those of a and b to; with `return_last` the pair
-    (h, last), last in float32 (float64 where a or b is).
+    (h, last), last in float32 (float64 where a or b is), or in the dtype of a complex h.
 
-    Raises SignatureError, naming the argument, for shapes that do not broadcast, for dtypes that are not floating and
-    for a `dim` that is not there; UnsupportedError for `cu_seqlens` and for arguments that require grad.
+    Raises SignatureError, naming the argument, for shapes that do not broadcast, for dtypes that are neither floating
+    nor complex and for a `dim` that is not there; UnsupportedError for `cu_seqlens` and for arguments that require
+    grad.
     """
     if cu_seqlens is not None:
         raise UnsupportedError("cu_seqlens= is not built yet: call affine_scan without it, once a sequence")
@@ -76,9 +80,7 @@ def _common_dtype(a: Any, b: Any) -> torch.dtype:
             hint = "; a coefficient that is the same everywhere may be a tensor of one element" if name == "a" else ""
             raise SignatureError(f"argument `{name}` of affine_scan: expected a tensor, got {kind}{hint}")
         if value.dtype not in _DTYPES:
-            if value.is_complex():
-                raise UnsupportedError(f"argument `{name}` of affine_scan is {value.dtype}: complex is not built yet")
-            expected = ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in _DTYPES))
+            expected = ", ".join(str(dtype).removeprefix("torch.") for dtype in _DTYPES)
             came = str(value.dtype).removeprefix("torch.")
             raise SignatureError(f"argument `{name}` of affine_scan: expected one of {expected}, got {came}")
     return a.dtype if a.dtype is b.dtype else torch.promote_types(a.dtype, b.dtype)
