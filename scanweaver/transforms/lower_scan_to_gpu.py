@@ -229,8 +229,10 @@ def _resident_blocks(op: scan.GenericOp, schedule: scan.ScheduleAttr) -> dict[st
     Left alone, ptxas gives a selective scan 128 to 164, and 16 or 8 warps: 15 and 50 % slower on an H200. Elements of
     many words (matrices, float64) would spill.
     """
+    if schedule.is_serial or not op.axes_of_kind(IteratorKind.STATE):
+        return {}  # a serial scan has components without elements
     words = sum(max(byte_size(t) // 4, 1) for component in op.component_ops for t in component.element_types)
-    if schedule.is_serial or words > SMALL_ELEMENT or not op.axes_of_kind(IteratorKind.STATE):
+    if words > SMALL_ELEMENT:
         return {}
     return {"nvvm.minctasm": IntegerAttr(max(RESIDENT_THREADS // schedule.threads, 1), i32)}
 
