@@ -373,6 +373,7 @@ CASES = {
     "affine-one-row": Case("h[]; a[t], x[t]", affine, {}, "t=37"),
     "affine-eleven-rows": Case("h[b d]; a[b d t], x[b d t]", affine, {}, "b=2 d=11 t=37"),
     "affine-few-rows": Case("h[b d]; a[b d t], x[b d t]", affine, {}, "b=3 d=2 t=37", layout="channels"),
+    "affine-many-rows": Case("h[b d]; a[b d t], x[b d t]", affine, {}, "b=1 d=1090 t=11", layout="channels"),
     "affine-shared": Case("h[b d]; a[d], x[b d t]", affine, {}, "b=2 d=21 t=19", init="broadcast"),
     "scaled": Case("h[b]; x[b t], tick[t], g[], c[] -> y[b t], z[t]", scaled, {}, "b=19 t=37"),
     "functions": Case("h[b]; x[b t]", functions, {}, "b=17 t=18"),
@@ -385,6 +386,7 @@ CASES = {
     "selective-scalar": Case(SELECTIVE, selective, {}, "b=1 d=3 n=5 t=21"),
     "conditions": Case(CONDITIONS, conditions, CONDITIONED, "b=2 d=40 t=37"),
     "conditions-int8": Case(CONDITIONS, conditions, {"ok": torch.bool, "n": torch.int8}, "b=2 d=40 t=37"),
+    "conditions-many-rows": Case(CONDITIONS, conditions, CONDITIONED, "b=2 d=700 t=11", layout="channels"),
     "flags": Case(
         "open[b]:bool, n[b]:int32; x[b t], k[t] -> o[b t], c[b t], y[b t]", flags, {"k": torch.int32}, "b=21 t=40"
     ),

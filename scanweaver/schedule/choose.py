@@ -15,6 +15,9 @@ from scanweaver.transforms.skeleton.phases import axes_with_positions, needs_sin
 
 STRATEGIES = ("auto", "lanes", "serial", "blelloch")
 ACROSS_TIME = ("lanes", "blelloch")
+MIN_TASKS = 16
+TILE_ELEMENTS = 128
+"""Rows times steps of a tile on the CPU: enough to move them in whole vectors, few enough for the registers."""
 MIN_LANES = 4
 """Vectors of fewer lanes are not worth the moves between them."""
 MANY = 1 << 16
@@ -155,9 +158,21 @@ def _for_cpu(op: GenericOp, sizes: Mapping[str, int]) -> ScheduleAttr:
     lanes = chip.host_vector_bytes() // max(4, *(byte_size(state.type) for state in op.states))
     contiguous = contiguous_axis(op)
     axis, width = _vector_axis(op, contiguous, lanes, sizes)
+    if axis == contiguous and not has_state_axes(op):
+        width = _several_registers(op, width, sizes)
     order = tuple(a for a in row_order(op, contiguous) if a != axis)
-    steps = 1 if needs_single_steps(op) else width if width > 1 else 8
+    steps = 1 if needs_single_steps(op) else 8 if width == 1 else min(width, max(4, TILE_ELEMENTS // width))
     return ScheduleAttr("cpu", order, vector=axis, row_lanes=width, steps=steps)
+
+
+def _several_registers(op: GenericOp, width: int, sizes: Mapping[str, int]) -> int:
+    """Lanes for light steps whose rows are neighbours: up to four registers, so that a step reads several cache lines
+    of a page, as long as there are tasks for many threads."""
+    rows = prod(sizes.get(axis, MANY) for axis in op.axes_of_kind(IteratorKind.PARALLEL))
+    registers = 4
+    while registers > 1 and rows < MIN_TASKS * registers * width:
+        registers //= 2
+    return registers * width
 
 
 def _vector_axis(op: GenericOp, contiguous: str, lanes: int, sizes: Mapping[str, int]) -> tuple[str, int]:

@@ -240,4 +240,4 @@ class ExpandMath(RewritePattern):
             return [expansion(Emitter(type, Builder(InsertPoint.at_end(block)), self.constants), *block.args)]
 
         name = "_".join([op.name.removeprefix("math."), *(f"{size}x" for size in shape or ()), str(element)])
-        rewriter.replace(op, self.functions.call(name.replace("x_", "x"), op.operands, [type], body))
+        rewriter.replace(op, self.functions.call(name.replace("x_", "x"), op.operands, [type], body, inlined=True))

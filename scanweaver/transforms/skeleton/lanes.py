@@ -1,4 +1,4 @@
-"""Moves between memory and the lanes of vectors that take an operation a lane, as functions that LLVM inlines.
+"""Moves between memory and the lanes of vectors that take an operation a lane, as functions.
 
 W is the number of lanes; elements are of the type that memory holds; strides and offsets count elements.
 """
@@ -76,35 +76,41 @@ class LaneMoves:
         name = f"load_{count}_steps" if ahead > 0 else f"load_{count}_steps_back"
         return self._call(write, name, element, [base, stride], [self._vector(element)] * count, body)
 
-    def load_square(
-        self, write: Writer, element: Attribute, base: SSAValue, stride: SSAValue, ahead: int
+    def load_rows(
+        self, write: Writer, element: Attribute, base: SSAValue, stride: SSAValue, count: int, ahead: int
     ) -> list[SSAValue]:
-        """W vectors; lane i of vector k has the element at base + i·stride + k. `ahead`: 1 or -1, the way of time."""
+        """`count` vectors; lane i of vector k has the element at base + i·stride + k. `ahead`: the way of time."""
 
         def body(write: Writer, arguments: Sequence[SSAValue]) -> list[SSAValue]:
             base, stride = arguments
             rows: list[SSAValue] = []
             for i in range(self.width):
                 at = _strided(write, base, i, stride, element)
-                rows.append(write.value(llvm.LoadOp(at, self._vector(element), alignment=_bytes(element))))
+                rows.append(write.value(llvm.LoadOp(at, VectorType(element, [count]), alignment=_bytes(element))))
                 _prefetch(write, at, ahead * PREFETCH_BYTES)
-            return _transposed(write, rows)
+            joined = [_joined(write, rows[k::count]) for k in range(count)]
+            return _transposed(write, joined)
 
-        name = "load_square" if ahead > 0 else "load_square_back"
-        return self._call(write, name, element, [base, stride], [self._vector(element)] * self.width, body)
+        name = f"load_{count}_of_rows" if ahead > 0 else f"load_{count}_of_rows_back"
+        return self._call(write, name, element, [base, stride], [self._vector(element)] * count, body)
 
-    def store_square(self, write: Writer, values: Sequence[SSAValue], base: SSAValue, stride: SSAValue) -> None:
+    def store_rows(self, write: Writer, values: Sequence[SSAValue], base: SSAValue, stride: SSAValue) -> None:
         """The inverse: lane i of vector k goes to base + i·stride + k."""
-        element = split_type(values[0].type)[0]
+        element, count = split_type(values[0].type)[0], len(values)
 
         def body(write: Writer, arguments: Sequence[SSAValue]) -> list[SSAValue]:
             base, stride, *values = arguments
-            for i, row in enumerate(_transposed(write, values)):
+            joined = _transposed(write, values)
+            for i in range(self.width):
+                begin = i // count * count
+                row = joined[i % count]
+                if count < self.width:
+                    row = shuffled(write, row, row, range(begin, begin + count))
                 at = _strided(write, base, i, stride, element)
                 write.insert(llvm.StoreOp(row, at, alignment=_bytes(element)))
             return []
 
-        self._call(write, "store_square", element, [base, stride, *values], [], body)
+        self._call(write, f"store_{count}_of_rows", element, [base, stride, *values], [], body)
 
     def _vector(self, element: Attribute) -> VectorType[Attribute]:
         return VectorType(element, [self.width])
@@ -122,7 +128,7 @@ class LaneMoves:
             return body(Writer(block), block.args)
 
         name = f"{move}_{self.width}x{element}"
-        return list(write.insert(self.functions.call(name, operands, results, written)).results)
+        return list(write.insert(self.functions.call(name, operands, results, written, inlined=False)).results)
 
     def _collected(self, write: Writer, element: Attribute, address: Callable[[int], SSAValue]) -> SSAValue:
         """A vector of the elements at an address a lane."""
@@ -159,13 +165,22 @@ def _prefetch(write: Writer, address: SSAValue, distance: int) -> None:
     write.insert(llvm.CallIntrinsicOp("llvm.prefetch.p0", [at, to_read, second_level, data], []))
 
 
-def _transposed(write: Writer, rows: Sequence[SSAValue]) -> list[SSAValue]:
-    """The transpose of a square of vectors: log2(W) rounds that exchange halves of ever other pairs."""
-    size = len(rows)
-    values = list(rows)
+def _joined(write: Writer, parts: Sequence[SSAValue]) -> SSAValue:
+    """Vectors one after the other, as one; a power of two of them."""
+    while len(parts) > 1:
+        size = (split_type(parts[0].type)[1] or (1,))[0]
+        parts = [shuffled(write, a, b, range(2 * size)) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+    return parts[0]
+
+
+def _transposed(write: Writer, values: Sequence[SSAValue]) -> list[SSAValue]:
+    """K vectors of blocks of K lanes with every square of blocks transposed: log2(K) rounds that exchange halves of
+    ever other pairs."""
+    values = list(values)
+    size = (split_type(values[0].type)[1] or (1,))[0]
     distance = 1
-    while distance < size:
-        for i in range(size):
+    while distance < len(values):
+        for i in range(len(values)):
             if i & distance:
                 continue
             low, high = values[i], values[i | distance]

@@ -151,11 +151,11 @@ class Memory:
     def load_steps(self, tensor: Tensor, positions: Mapping[str, SSAValue], time: str, steps: Steps) -> list[SSAValue]:
         """One value per step, in order of time."""
         count = len(steps.positions)
-        if self._is_square(tensor, time, steps):
+        if self._is_block(tensor, time, steps):
             first = self.address(tensor, {**positions, time: steps.first})
             ahead = -1 if steps.reverse else 1
             stride, stored = self._between_lanes(tensor), storage_type(tensor.element)
-            columns = self.moves.load_square(self.write, stored, first, stride, ahead)
+            columns = self.moves.load_rows(self.write, stored, first, stride, count, ahead)
             return steps.ordered([self._loaded(column, tensor.element) for column in columns])
         if self._is_strip(tensor, steps):
             first = self.address(tensor, {**positions, time: steps.first})
@@ -183,10 +183,10 @@ class Memory:
     ) -> None:
         """Stores one value per step; all of `steps` must lie inside the tensor."""
         count = len(values)
-        if self._is_square(tensor, time, steps):
+        if self._is_block(tensor, time, steps):
             first = self.address(tensor, {**positions, time: steps.first})
             stored = [self._stored(value) for value in steps.ordered(values)]
-            self.moves.store_square(self.write, stored, first, self._between_lanes(tensor))
+            self.moves.store_rows(self.write, stored, first, self._between_lanes(tensor))
             return
         run = self._run(tensor, time, steps)
         if run == 1:
@@ -202,11 +202,11 @@ class Memory:
                 chunk = self.write.value(vector.InsertOp(ordered[start + i], chunk, [i]))
             self._store(self._shifted(first, start, tensor.element), chunk, aligned=True)
 
-    def _is_square(self, tensor: Tensor, time: str, steps: Steps) -> bool:
-        """Whether lanes own rows along contiguous time and as many steps as there are lanes: loaded by row and
-        transposed."""
+    def _is_block(self, tensor: Tensor, time: str, steps: Steps) -> bool:
+        """Whether each lane has several neighbouring steps of its row: loaded by row and transposed."""
+        count = len(steps.positions)
         contiguous = tensor.strides[time] == 1 and steps.whole
-        return contiguous and self.is_vector(tensor.axes) and len(steps.positions) == self.width
+        return contiguous and self.is_vector(tensor.axes) and 1 < count <= self.width and count & (count - 1) == 0
 
     def _is_strip(self, tensor: Tensor, steps: Steps) -> bool:
         """Whether each of several steps is a vector of neighbours."""

@@ -6,12 +6,12 @@
 // of log2(4) rounds.
 
 // ROWS:       kernels = [{name = "affine", params = ["begin", "end", "pointer 0", "pointer 1", "scalar 2", "pointer 3", "pointer 4", "size r", "size t", "stride 1 r", "stride 3 r"], rows = [], tiled = "r", tile = 4 : i64, per_block = 1 : i64, block = 1 : i64, shared_bytes = 0 : i64}]
-// ROWS:       func.func private @load_square_4xf32
+// ROWS:       func.func private @load_4_of_rows_4xf32
 // ROWS-COUNT-4: llvm.load {{.*}} : !llvm.ptr -> vector<4xf32>
 // ROWS-COUNT-8: vector.shuffle
 // ROWS-NOT:     vector.shuffle
 // ROWS:         func.return
-// ROWS:       func.func private @store_square_4xf32
+// ROWS:       func.func private @store_4_of_rows_4xf32
 // ROWS-COUNT-8: vector.shuffle
 // ROWS-COUNT-4: llvm.store {{.*}} {alignment = 4 : i64} : vector<4xf32>, !llvm.ptr
 // ROWS:         func.return
@@ -29,13 +29,13 @@
 // ROWS:             %[[H0:.*]] = llvm.load {{.*}} {alignment = 4 : i64} : !llvm.ptr -> vector<4xf32>
 // ROWS-NEXT:        llvm.store %[[H0]], %[[WIDE]]
 // ROWS:             scf.for
-// ROWS:               func.call @load_square_4xf32
+// ROWS:               func.call @load_4_of_rows_4xf32
 // ROWS-NEXT:          %[[H:.*]] = llvm.load %[[WIDE]]
 // ROWS-NEXT:          arith.mulf %{{.*}}, %[[H]] fastmath<contract> : vector<4xf32>
 // A number given at the call is the same in every lane.
 // ROWS-NEXT:          vector.broadcast %scalar : f32 to vector<4xf32>
 // ROWS-COUNT-4:       arith.addf {{.*}} fastmath<contract> : vector<4xf32>
-// ROWS:               func.call @store_square_4xf32
+// ROWS:               func.call @store_4_of_rows_4xf32
 // ROWS-NEXT:          llvm.store %{{.*}}, %[[WIDE]]
 // What is left over, step by step: an element of each row.
 // ROWS:             scf.for

@@ -9,7 +9,7 @@
 // row's time, `row_lanes` and `row_warps` neighbouring rows; both 1 across time is the serial walk.
 
 // Steps contiguous: the lanes of a warp across time, 16 bytes each. Few long rows: more warps of a block across time as
-// well. A single step: nothing to share out. On the CPU a vector of rows, as many steps at a time as it has lanes.
+// well. A single step: nothing to share out. On the CPU a vector of rows, a few steps at a time.
 
 // CHECK-LABEL:  func.func @steps
 // CHECK:          schedule #scan.schedule<target = "sm_90", order = [r], vector = "", lanes = 32, warps = 1, row_lanes = 1, row_warps = 4, steps = 4>
@@ -21,7 +21,7 @@
 // ONE-LABEL:    func.func @steps
 // ONE:            target = "sm_80", order = [r], vector = "", lanes = 1, warps = 1, row_lanes = 32,
 // CPU-LABEL:    func.func @steps
-// CPU:            target = "cpu", order = [], vector = "r", lanes = 1, warps = 1, row_lanes = [[WIDTH:4|8|16]], row_warps = 1, steps = [[WIDTH]]>
+// CPU:            target = "cpu", order = [], vector = "r", lanes = 1, warps = 1, row_lanes = {{4|8|16}}, row_warps = 1, steps = {{4|8}}>
 // ROW-LABEL:    func.func @steps
 // ROW:            target = "cpu", order = [r], vector = "", lanes = 1, warps = 1, row_lanes = 1, row_warps = 1,
 func.func @steps(%as: tensor<?x?xf32>, %xs: tensor<?x?xf32>) -> tensor<?x?xf32> {
@@ -50,7 +50,7 @@ func.func @steps(%as: tensor<?x?xf32>, %xs: tensor<?x?xf32>) -> tensor<?x?xf32> 
 // FEW-LABEL:    func.func @channels
 // FEW:            order = [b, d], vector = "", lanes = 1, warps = 8, row_lanes = 32, row_warps = 1, steps = 8>
 // CPU-LABEL:    func.func @channels
-// CPU:            order = [b], vector = "d",
+// CPU:            order = [b], vector = "d", lanes = 1, warps = 1, row_lanes = {{16|32|64}}, row_warps = 1, steps = 4>
 func.func @channels(%gs: tensor<?xbf16>, %xs: tensor<?x?x?xbf16>) -> tensor<?x?x?xbf16> {
   %zero = arith.constant 0.0 : f32
   %y = recurrence.generic forward [d: parallel, b: parallel, t: time]
