@@ -17,9 +17,11 @@ from xdsl.ir import Attribute, Dialect, Operation, SSAValue
 from xdsl.irdl import (
     AnyAttr,
     BaseAttr,
+    EqAttrConstraint,
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -48,6 +50,7 @@ def like(type: Attribute, element: Attribute) -> Attribute:
     return element if shape is None else VectorType(element, shape)
 
 
+_NO_FLAGS = EqAttrConstraint(arith.IntegerOverflowAttr("none"))
 _INTEGER = BaseAttr(IntegerType) | VectorType.constr(BaseAttr(IntegerType))
 _INDEX = BaseAttr(IndexType) | VectorType.constr(BaseAttr(IndexType))
 _FLOAT = AnyFloatConstr | VectorType.constr(AnyFloatConstr)
@@ -162,7 +165,8 @@ class SelectOp(arith.SelectOp):
         if not a == b == result:
             raise VerifyException(f"'{self.name}' chooses between values of its own type {result}, got {a} and {b}")
         if condition not in (i1, like(a, i1)):
-            raise VerifyException(f"'{self.name}' of {a} has a condition of type i1 or {like(a, i1)}, not {condition}")
+            or_lanes = f" or {like(a, i1)}" if is_vector(a) else ""
+            raise VerifyException(f"'{self.name}' of {a} has a condition of type i1{or_lanes}, not {condition}")
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
@@ -263,6 +267,7 @@ class ExtUIOp(_Wider, arith.ExtUIOp):
 class TruncIOp(_Narrower, arith.TruncIOp):
     input = operand_def(_INTEGER)
     result = result_def(_INTEGER)
+    overflow_flags = opt_prop_def(_NO_FLAGS, prop_name="overflowFlags")  # mlir-opt writes the default out
 
 
 @irdl_op_definition
