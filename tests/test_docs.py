@@ -59,7 +59,7 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 def test_the_architecture_names_every_room_and_every_pass() -> None:
     text = (DOCS / "architecture.md").read_text()
     rooms = {name for row in table(text, "room") for name in re.findall(r"`(\w+)`", row[0])}
-    assert {path.parent.name for path in ROOT.glob("scanweaver/*/__init__.py")} <= rooms
+    assert rooms == {path.parent.name for path in ROOT.glob("scanweaver/*/__init__.py")}
     assert {re.findall(r"`(.*?)`", row[1])[0] for row in table(text, "stage")} == set(get_all_passes())
 
 

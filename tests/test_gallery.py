@@ -65,12 +65,12 @@ def placed(x: Tensor, device: str, channels: bool) -> Tensor:
 
 
 def moved(value: Any, to: Any) -> Any:
-    """Floating tensors, and tuples of them, elsewhere or in another precision; bools stay bools."""
+    """Tensors, and tuples of them, on another device or in float64 (complex128); bools stay bools."""
     if isinstance(value, tuple):
         return tuple(moved(x, to) for x in value)
-    if not isinstance(value, Tensor) or (isinstance(to, torch.dtype) and not value.is_floating_point()):
+    if not isinstance(value, Tensor) or (to == torch.float64 and value.dtype == torch.bool):
         return value
-    return value.to(to)
+    return value.to(torch.complex128 if to == torch.float64 and value.is_complex() else to)
 
 
 def load(file: Any, dtype: torch.dtype = torch.float32) -> Example:
@@ -101,6 +101,8 @@ def test_equals_its_reference(file: Any, device: str, channels: bool, dtype: tor
         pytest.skip(f"the reference needs {missing.name}")
     results = list(flat(example.program(**example.on(device, channels))))
     assert [tuple(y.shape) for y in results] == [tuple(y.shape) for y in expected]
+    single = any(state.dtype == "complex64" for state in example.program.signature.states)
+    granted = BOUND[torch.float32 if single else dtype]
     for y, want in zip(results, expected, strict=True):
         got = y.cpu()
         if want.dtype == torch.bool:
@@ -108,7 +110,7 @@ def test_equals_its_reference(file: Any, device: str, channels: bool, dtype: tor
             continue
         assert got.dtype == dtype
         assert torch.equal(got.isnan(), want.isnan()), "the same numbers are missing"
-        assert error(got.nan_to_num(), want.nan_to_num()) <= BOUND[dtype]
+        assert error(got.nan_to_num(), want.nan_to_num()) <= granted
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -118,7 +120,8 @@ def test_is_proved_what_the_page_says(file: Any) -> None:
     row = entry("program", example.name)
     assert row is not None, "docs/gallery.md has no row for it"
     _, _, states, proved, parallel, source = row
-    assert states == ", ".join(f"`{state}`" for state in example.program.signature.states)
+    marked = [f"{state}:{state.dtype}" if state.dtype else str(state) for state in example.program.signature.states]
+    assert states == ", ".join(f"`{state}`" for state in marked)
     assert proved == ", ".join(f"`{' '.join(each.states)}` {each.algebra}" for each in components)
     assert parallel == ("no" if any(each.refused for each in components) else "yes")
     assert f"Source: {cited(source)}." in example.doc

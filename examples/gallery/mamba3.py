@@ -2,8 +2,8 @@
 
 Source: Lahoti et al., 2026, https://arxiv.org/abs/2603.15569.
 
-The trapezoid also reads the B x of the step before, which is handed on as a delay. The rotation by dt·theta makes one
-component of a pair's two states; it is written on pairs of real numbers.
+The trapezoid also reads the B x of the step before, which is handed on as a delay. The rotation by dt·theta is
+written on pairs of real numbers; what it does to a pair is found to be a complex product.
 """
 
 from __future__ import annotations
