@@ -52,7 +52,11 @@ def explained(
     recurrence: Recurrence, target: str | None, request: Mapping[str, Any]
 ) -> tuple[Explanation, Sequence[Artifact]]:
     """See `Recurrence.explain`; and the artifacts that it is of, one a target."""
-    artifacts = _artifacts(recurrence, target, request, tools=True)
+    try:
+        artifacts = _artifacts(recurrence, target, request, tools=True)
+    except ToolchainError:
+        # What a kernel takes is then unknown, and the explanation says so; the rest needs no tool.
+        artifacts = _artifacts(recurrence, target, request, tools=False)
     return explain(artifacts, recurrence.signature.text), artifacts
 
 
@@ -77,17 +81,7 @@ def _artifacts(
         return [recurrence.last_plan.artifact]
     requested, options = _requested(recurrence, request, assume=True, return_last=False)
     targets = [_checked(target)] if target else _default_targets()
-    return [_first(requested, each, options, tools=tools) for each in targets]
-
-
-def _first(requested: Requested, target: str, options: Options, *, tools: bool) -> Artifact:
-    try:
-        return first_variant(requested, target, options, tools=tools)
-    except ToolchainError:
-        if not tools:
-            raise
-        # What a kernel takes is then unknown, and the explanation says so; the rest needs no tool.
-        return first_variant(requested, target, options, tools=False)
+    return [first_variant(requested, each, options, tools=tools) for each in targets]
 
 
 def _requested(

@@ -23,13 +23,13 @@ MAX_FORMULA = 64
 class Level(Enum):
     """From the outermost to the innermost; a position is one along the axes that values mix along.
 
-    What a row's positions know without a step is computed before the walk, or once a tile where it does not fit. The
-    last level, by what it needs, comes after a loop over positions.
+    What a row's positions know without a step is computed before the walk on a CPU, where it fits, else once a tile.
+    The last level, by what it needs, comes after a loop over positions.
     """
 
     KERNEL = "once"
     ROW = "once per row"
-    ROW_AND_STATE = "once per row and position"
+    ROW_AND_STATE = "once per row, or once a tile, and position"
     STEP = "once per step"
     STATE_AND_STEP = "once per step and position"
     AFTER_REDUCE = "once per step, after the reduce"

@@ -73,9 +73,10 @@ class Requested:
         fixed = self.planner.source.fixed_dtypes
         asked = self.request.dtypes
         by_name = cast("Mapping[str, Any]", asked if isinstance(asked, Mapping) else {})
-        for name in by_name:
+        for name, dtype in by_name.items():
             if name not in names:
                 self._refuse_unknown("dtypes", name, names)
+            self._check_dtype(name, dtype)
         found: dict[str, Any] = {}
         for name, default in zip(names, self.parameters.defaults, strict=True):
             if name in by_name:
