@@ -47,6 +47,11 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
         return RegroupProductsPass
 
+    def get_fuse_multiply_add():
+        from scanweaver.transforms.fuse_multiply_add import FuseMultiplyAddPass
+
+        return FuseMultiplyAddPass
+
     def get_lower_sweeps() -> type[ModulePass]:
         from scanweaver.transforms.lower_sweeps import LowerSweepsPass
 
@@ -59,6 +64,7 @@ def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 
     return {
         "convert-recurrence-to-scan": get_convert_recurrence_to_scan,
+        "fuse-multiply-add": get_fuse_multiply_add,
         "lower-block-scan": get_lower_block_scan,
         "lower-math-for-cpu": get_lower_math_for_cpu,
         "lower-math-for-gpu": get_lower_math_for_gpu,

@@ -14,6 +14,7 @@ from scanweaver.dialects.scan import GenericOp
 from scanweaver.errors import NotAssociativeError, ScanWeaverError
 from scanweaver.gpu_exec.abi import RECIPE, Recipe, recipe_of
 from scanweaver.transforms.convert_recurrence_to_scan import ConvertRecurrenceToScanPass
+from scanweaver.transforms.fuse_multiply_add import FuseMultiplyAddPass
 from scanweaver.transforms.regroup_products import RegroupProductsPass
 from scanweaver.transforms.schedule_scan import ScheduleScanPass
 
@@ -33,7 +34,7 @@ class Options:
 
 def passes(target: str, options: Options) -> Iterator[tuple[str, tuple[ModulePass, ...]]]:
     """Stage after stage: its name, and the passes that lead to it. `target`: a chip such as `sm_90`, or `cpu`."""
-    yield "scan", (RegroupProductsPass(), ConvertRecurrenceToScanPass(options.parallel))
+    yield "scan", (RegroupProductsPass(), FuseMultiplyAddPass(), ConvertRecurrenceToScanPass(options.parallel))
     yield "scheduled", (ScheduleScanPass(target, options.strategy, options.size_list),)
     if target == "cpu":
         from scanweaver.transforms.lower_math_for_cpu import LowerMathForCpuPass

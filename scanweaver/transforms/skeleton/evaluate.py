@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import VectorType, i64
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
@@ -21,12 +21,10 @@ from scanweaver.dialects.recurrence import Axes, block_axes
 from scanweaver.transforms.skeleton.carry import Carry
 from scanweaver.transforms.skeleton.memory import Memory, Steps, Tensor
 from scanweaver.transforms.skeleton.reductions import Reduction
-from scanweaver.transforms.skeleton.scopes import CONTRACT, Rebinding, Scope, Writer
+from scanweaver.transforms.skeleton.scopes import Rebinding, Scope, Writer
 
 Body = Callable[[Sequence[SSAValue]], Sequence[SSAValue]]
 """What a loop does with the values that it carries."""
-
-_CONTRACTED = (arith.AddfOp, arith.SubfOp, arith.MulfOp)
 
 
 @dataclass(frozen=True)
@@ -190,10 +188,15 @@ class Evaluator:
         if wide is not None:
             operands = [self.broadcast(operand) for operand in operands]
             kind, types = of_any_shape(kind), [like(wide, type) for type in types]
-        properties = dict(op.properties)
-        if isinstance(op, _CONTRACTED):
-            properties["fastmath"] = CONTRACT
-        return self.write.insert(kind.create(operands=operands, result_types=types, properties=properties)).results
+        return self.write.insert(
+            kind.create(operands=operands, result_types=types, properties=dict(op.properties))
+        ).results
+
+    def fma(self, a: SSAValue, b: SSAValue, c: SSAValue) -> SSAValue:
+        """a·b + c with one rounding, over vector lanes where any of them is one."""
+        if any(is_vector(value.type) for value in (a, b, c)):
+            a, b, c = (self.broadcast(value) for value in (a, b, c))
+        return self.write.value(math.FmaOp(a, b, c))
 
     def broadcast(self, value: SSAValue) -> SSAValue:
         return self.write.wide(value, VectorType(i64, [self.memory.width]))

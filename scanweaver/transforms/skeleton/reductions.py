@@ -13,7 +13,6 @@ from xdsl.ir import Attribute, SSAValue
 from scanweaver.dialects.arith import CmpfOp, CmpiOp
 from scanweaver.dialects.recurrence import ReduceKind, ReduceOp
 from scanweaver.transforms.skeleton.lanes import shuffled
-from scanweaver.transforms.skeleton.scopes import CONTRACT
 
 if TYPE_CHECKING:
     from scanweaver.transforms.skeleton.evaluate import Evaluator
@@ -50,6 +49,9 @@ class Reduction:
 
     def accumulate(self, carried: Sequence[SSAValue]) -> list[SSAValue]:
         """The accumulators after one more position."""
+        product = self.op.value.owner
+        if self.kind is ReduceKind.ADD and isinstance(product, arith.MulfOp) and self.op.value.has_one_use():
+            return [self._multiplied(product, acc, k) for acc, k in zip(carried, self.steps, strict=True)]
         values = [self.evaluator.value(self.op.value, k) for k in self.steps]
         if self.kind in _INDEXED:
             extremes = zip(carried[::2], carried[1::2], values, strict=True)
@@ -63,10 +65,11 @@ class Reduction:
         return [self._folded(acc) if self.folds_vector else acc for acc in carried]
 
     def _combined(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        op = _OPS[self.kind, isinstance(self.type, AnyFloat)](a, b)
-        if isinstance(op, arith.AddfOp):
-            op.fastmath = CONTRACT
-        return self.evaluator.write.value(op)
+        return self.evaluator.write.value(_OPS[self.kind, isinstance(self.type, AnyFloat)](a, b))
+
+    def _multiplied(self, product: arith.MulfOp, acc: SSAValue, k: int) -> SSAValue:
+        """An accumulator and a product, with one rounding."""
+        return self.evaluator.fma(self.evaluator.value(product.lhs, k), self.evaluator.value(product.rhs, k), acc)
 
     def _folded(self, acc: SSAValue) -> SSAValue:
         """The lanes of a vector accumulator combined: its halves, then the halves of that."""

@@ -12,14 +12,10 @@ from typing import Any, TypeVar, cast
 
 from xdsl.dialects import arith, scf, vector
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerType, VectorType, i32, i64
-from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from scanweaver.dialects.arith import CmpiOp, ExtUIOp, IndexCastOp, SelectOp, is_vector, like, split_type
-
-CONTRACT = arith.FastMathFlagsAttr([FastMathFlag.ALLOW_CONTRACT])
-"""Licenses a·b + c as one rounding, nothing else."""
 
 OpT = TypeVar("OpT", bound=Operation)
 LoopBody = Callable[[SSAValue, Sequence[SSAValue]], Sequence[SSAValue]]

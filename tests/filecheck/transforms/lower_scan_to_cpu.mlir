@@ -31,10 +31,10 @@
 // ROWS:             scf.for
 // ROWS:               func.call @load_4_of_rows_4xf32
 // ROWS-NEXT:          %[[H:.*]] = llvm.load %[[WIDE]]
-// ROWS-NEXT:          arith.mulf %{{.*}}, %[[H]] fastmath<contract> : vector<4xf32>
+// ROWS-NEXT:          arith.mulf %{{.*}}, %[[H]] : vector<4xf32>
 // A number given at the call is the same in every lane.
 // ROWS-NEXT:          vector.broadcast %scalar : f32 to vector<4xf32>
-// ROWS-COUNT-4:       arith.addf {{.*}} fastmath<contract> : vector<4xf32>
+// ROWS-COUNT-4:       arith.addf {{.*}} : vector<4xf32>
 // ROWS:               func.call @store_4_of_rows_4xf32
 // ROWS-NEXT:          llvm.store %{{.*}}, %[[WIDE]]
 // What is left over, step by step: an element of each row.
@@ -53,7 +53,7 @@
 // SCALAR:       scf.for %{{.*}} = %begin to %end
 // SCALAR:         scf.for
 // SCALAR:           llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr -> vector<4xf32>
-// SCALAR-COUNT-4:   arith.addf {{.*}} fastmath<contract> : f32
+// SCALAR-COUNT-4:   arith.addf {{.*}} : f32
 // SCALAR:         scf.for
 // SCALAR-NOT:       vector
 // SCALAR:       func.return

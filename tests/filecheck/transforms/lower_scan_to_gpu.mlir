@@ -28,8 +28,8 @@
 // LANES:            %[[CARRY:.*]] = llvm.load {{.*}} : !llvm.ptr<3> -> f32
 // LANES-COUNT-3:    math.fma
 // LANES:            %[[H:.*]] = scan.block_scan [lanes 32, row_lanes 1, warps 1] elements(%{{.*}}, %{{.*}} : f32, f32) carry(%[[CARRY]] : f32) position({{.*}}) scratch() combine {
-// LANES:            arith.mulf %{{.*}}, %[[H]] fastmath<contract> : f32
-// LANES-NEXT:       arith.addf {{.*}} fastmath<contract> : f32
+// LANES:            arith.mulf %{{.*}}, %[[H]] : f32
+// LANES-NEXT:       arith.addf {{.*}} : f32
 // LANES-COUNT-3:    arith.mulf
 // LANES:            scf.if
 // LANES:              llvm.store {{.*}} {alignment = 16 : i64} : vector<4xf32>, !llvm.ptr<1>
@@ -64,7 +64,7 @@
 // SERIAL-NOT:   sync
 // SERIAL:       scf.for
 // SERIAL:         llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xf32>
-// SERIAL-COUNT-4: arith.addf {{.*}} fastmath<contract>
+// SERIAL-COUNT-4: arith.addf {{.*}}
 // SERIAL-NOT:     math.fma
 // SERIAL:         llvm.store {{.*}} {alignment = 16 : i64} : vector<4xf32>, !llvm.ptr<1>
 // SERIAL:       scf.for

@@ -71,7 +71,7 @@ func.func @selective(%us: tensor<?x?x?xf32>, %dts: tensor<?x?x?xf32>, %As: tenso
 // CHECK-NEXT:      vector.extract %[[X]][2]
 // CHECK-NEXT:      %[[FIRST:.*]] = vector.extract %[[X]][3] : f32
 // CHECK:           %[[H:.*]] = scan.block_scan
-// CHECK:           %[[NEW:.*]] = arith.addf %[[H]], %[[FIRST]] fastmath<contract>
+// CHECK:           %[[NEW:.*]] = arith.addf %[[H]], %[[FIRST]]
 // CHECK:           vector.insert %[[NEW]], %{{.*}} [3]
 // CHECK-NEXT:      llvm.store {{.*}} {alignment = 16 : i64}
 func.func @reverse(%xs: tensor<?x?xf32>) -> tensor<?x?xf32> {
