@@ -15,6 +15,7 @@ import torch
 from documents import ROOT, blocks
 
 import scanweaver as sw
+from scanweaver.cli.main import cli
 from scanweaver.demo.series import garch
 
 README = (ROOT / "README.md").read_text()
@@ -84,8 +85,11 @@ def test_every_command_and_make_target_is_there() -> None:
     makefile = (ROOT / "Makefile").read_text()
     for target in re.findall(r"^make (\w+)", "\n".join(blocks(README, "sh")), re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+    listed = re.findall(r"^\| `scanweaver (\w+)", README, re.MULTILINE)
+    built = [name for name, command in cli.commands.items() if "Not built yet" not in (command.help or "")]
+    assert sorted(listed) == sorted(built)
     environment = os.environ | {"COLUMNS": "200"}
-    for command in re.findall(r"^\| `scanweaver (\w+)", README, re.MULTILINE):
+    for command in listed:
         ran = subprocess.run([BIN / "scanweaver", command, "--help"], env=environment, capture_output=True, text=True)
         assert ran.returncode == 0, command
 

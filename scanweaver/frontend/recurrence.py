@@ -149,7 +149,8 @@ def recurrence(
 
     The step takes the states, then the inputs, by the signature's names, and returns new states and outputs.
     `time`, `batch`: what these axes are called. `parallel`: `"auto"` (in time where proved associative, else in time
-    order), `"require"`, `"never"`. `strategy`: `"auto"`, `"lanes"`, `"serial"`.
+    order), `"require"`, `"never"`. `strategy`: `"auto"`, `"lanes"`, `"blelloch"`, `"serial"`; `"lanes"` and
+    `"blelloch"`, which scans the lanes' folds by two sweeps in shared memory, are for GPUs and need a proof.
 
     Raises SignatureError with a caret under the place for a wrong signature, or for parameters that do not match it.
     """

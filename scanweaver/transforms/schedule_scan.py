@@ -18,8 +18,9 @@ class ScheduleScanPass(ModulePass):
     """
     rewrite: scan.generic …  ->  scan.generic … schedule #scan.schedule<…>
 
-    `target`: a chip (`sm_90`) or `cpu`. `strategy`: `auto`, `lanes` (lanes or warps across time), `serial`.
-    `sizes`: hints such as `"b=8,d=2048,t=4096"`; the kernel takes any size.
+    `target`: a chip (`sm_90`) or `cpu`. `strategy`: `auto`, `lanes` (lanes or warps across time), `blelloch`
+    (the same, their folds scanned by two sweeps in workgroup memory), `serial`. `sizes`: hints such as
+    `"b=8,d=2048,t=4096"`; the kernel takes any size.
     """
 
     name = "schedule-scan"
