@@ -239,7 +239,7 @@ def cast(x: Operand, dtype: Any) -> Any:
     if is_complex(x) and kind in ("int", "float"):
         complexes.refuse_in(f"sw.cast(x, torch.{LONG[short]})")
     if tracing_of(x) is None:
-        return {"bool": bool, "int": int, "float": float, "complex": builtins.complex}[kind](x)  # pyright: ignore
+        return {"bool": bool, "int": int, "float": float, "complex": builtins.complex}[kind](x)  # pyright: ignore[reportArgumentType]
     assert isinstance(x, Value)
     value = convert(x, kind)
     if kind == "bool":

@@ -62,7 +62,8 @@ class Plan:
         if self.index is None:
             self.launch(values)
         else:
-            self.launch(values, torch._C._cuda_getCurrentRawStream(self.index))  # pyright: ignore
+            stream = torch._C._cuda_getCurrentRawStream(self.index)  # pyright: ignore[reportPrivateUsage]
+            self.launch(values, stream)
         return self.arrange(results)
 
 

@@ -235,7 +235,7 @@ class _Tracer:
                 type = mlir_type(part)
                 value = number if init is None and k == 0 else 0
                 attribute = FloatAttr(value, type) if isinstance(type, FloatType) else IntegerAttr(int(value), type)
-                yield arith.ConstantOp(attribute).result, ()  # pyright: ignore
+                yield arith.ConstantOp(attribute).result, ()
 
     # --- the body ---------------------------------------------------------------------------------------------
 

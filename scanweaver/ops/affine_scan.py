@@ -88,7 +88,7 @@ def _common_dtype(a: Any, b: Any) -> torch.dtype:
 
 def _common_shape(a: torch.Tensor, b: torch.Tensor) -> torch.Size:
     try:
-        return torch.broadcast_shapes(a.shape, b.shape)  # pyright: ignore
+        return torch.broadcast_shapes(a.shape, b.shape)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     except RuntimeError:
         raise SignatureError(
             f"affine_scan: expected `a` and `b` of shapes that broadcast, got {tuple(a.shape)} and {tuple(b.shape)}"

@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from scanweaver.dialects import scan
 from scanweaver.dialects.iteration import Array, IteratorKind, ResultKind
-from scanweaver.gpu_exec.abi import RECIPE, Operand, Param
+from scanweaver.gpu_exec.abi import RECIPE, Operand, Param, Role
 from scanweaver.transforms.skeleton.memory import Memory, Tensor, byte_size, storage_type
 from scanweaver.transforms.skeleton.scopes import Writer
 
@@ -22,7 +22,7 @@ from scanweaver.transforms.skeleton.scopes import Writer
 class KernelOperand:
     """One operand of the kernel, and what the recurrence knows it as."""
 
-    role: str
+    role: Role
     index: int
     array: Array
     contiguous: str
@@ -32,7 +32,7 @@ class KernelOperand:
     def record(self) -> Operand:
         return Operand(
             self.array.name,
-            self.role,  # type: ignore[arg-type]
+            self.role,
             self.array.axes,
             type_name(self.array.element_type),
             scalar=self.array.is_scalar,
@@ -62,7 +62,7 @@ def kernel_operands(op: scan.GenericOp) -> list[KernelOperand]:
     layouts = [("", 1)] * (op.num_states + len(op.inputs) + len(op.res))
     if op.layouts is not None:
         layouts = [(layout.axis, layout.bytes) for layout in op.layouts]
-    arrays: list[tuple[str, int, Array]] = [
+    arrays: list[tuple[Role, int, Array]] = [
         *(("init", i, array) for i, array in enumerate(op.init_arrays)),
         *(("input", i, array) for i, array in enumerate(op.input_arrays)),
         *(
