@@ -21,8 +21,9 @@ from scanweaver.gpu_exec.toolchain import INPUT, OUTPUT, find, run_tool
 
 _NATIVE = ["-O3", "-mcpu=native"]
 if platform.machine() in ("x86_64", "AMD64"):
-    # Otherwise LLVM splits 512-bit vectors on CPUs whose early models lost clock speed over them.
-    _NATIVE.append("-mattr=-prefer-256-bit")
+    # Otherwise LLVM splits 512-bit vectors on CPUs whose early models lost clock speed over them. The instructions that
+    # convert to bfloat16 make denormals 0: without them LLVM rounds by integers.
+    _NATIVE.append("-mattr=-prefer-256-bit,-avx512bf16,-avxneconvert")
 
 _PASSES = [
     "canonicalize",
@@ -73,7 +74,13 @@ def lower(text: str) -> Lowered:
         asm = beside.submit(run_tool, tools["llc"], llc, llvm, suffix=".ll")
         binary = run("llc", ["-filetype=obj", *llc], llvm, ".ll")
         library = run("cc", ["-shared", INPUT, "-o", OUTPUT, "-lm"], binary, ".o")
-    return Lowered(llvm, asm.result().output.decode(), library, {name: tool.version() for name, tool in tools.items()}, milliseconds)
+    return Lowered(
+        llvm,
+        asm.result().output.decode(),
+        library,
+        {name: tool.version() for name, tool in tools.items()},
+        milliseconds,
+    )
 
 
 def to_artifact(name: str, stages: Mapping[str, str], recipe: Recipe) -> Artifact:

@@ -158,12 +158,12 @@ class Emitter:
     # bits
 
     def as_bits(self, a: SSAValue) -> SSAValue:
-        return self._bitcast(a, self.like(self.integer))
+        return self.bitcast(a, self.like(self.integer))
 
     def as_float(self, bits: SSAValue) -> SSAValue:
-        return self._bitcast(bits, self.type)
+        return self.bitcast(bits, self.type)
 
-    def _bitcast(self, a: SSAValue, type: Attribute) -> SSAValue:
+    def bitcast(self, a: SSAValue, type: Attribute) -> SSAValue:
         return self.emit(arith.BitcastOp(a, type) if self.shape is None else vector.BitcastOp(a, type))
 
     def add_bits(self, a: SSAValue, b: SSAValue) -> SSAValue:

@@ -11,7 +11,17 @@ from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects import arith, llvm, vector
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FixedBitwidthType, VectorType, i1, i8, i64
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    DenseIntOrFPElementsAttr,
+    FixedBitwidthType,
+    Float16Type,
+    VectorType,
+    i1,
+    i8,
+    i16,
+    i64,
+)
 from xdsl.ir import Attribute, SSAValue
 
 from scanweaver.dialects.arith import ExtUIOp, is_vector, like, split_type
@@ -25,6 +35,15 @@ VECTOR_BYTES = 16
 def storage_type(type: Attribute) -> Attribute:
     """The type in memory: a bool is a byte."""
     return like(type, i8) if split_type(type)[0] == i1 else type
+
+
+def moved_type(type: Attribute) -> Attribute:
+    """The type that lanes of vectors are moved in: hosts shuffle bits, not halves."""
+    return i16 if is_half(type) else storage_type(type)
+
+
+def is_half(type: Attribute) -> bool:
+    return isinstance(type, BFloat16Type | Float16Type)
 
 
 def byte_size(type: Attribute) -> int:
@@ -127,19 +146,19 @@ class Memory:
             return self._load(address, tensor.element, 1)
         if not self.is_gathered(tensor):
             return self._load(address, tensor.element, self.width)
-        stored = self.moves.gather(self.write, storage_type(tensor.element), address, self._between_lanes(tensor))
-        return self._loaded(stored, tensor.element)
+        moved = self.moves.gather(self.write, moved_type(tensor.element), address, self._between_lanes(tensor))
+        return self._after_move(moved, tensor.element)
 
     def store(self, tensor: Tensor, positions: Mapping[str, SSAValue], value: SSAValue) -> None:
         address = self.address(tensor, positions)
         if self.is_gathered(tensor):
-            self.moves.scatter(self.write, self._stored(value), address, self._between_lanes(tensor))
+            self.moves.scatter(self.write, self._before_move(value), address, self._between_lanes(tensor))
         else:
             self._store(address, value)
 
     def gather_at(self, base: SSAValue, offsets: SSAValue, element: Attribute) -> SSAValue:
         """A vector of elements, each lane's at an offset of its own."""
-        return self._loaded(self.moves.gather_at(self.write, storage_type(element), base, offsets), element)
+        return self._after_move(self.moves.gather_at(self.write, moved_type(element), base, offsets), element)
 
     def lane_numbers(self) -> SSAValue:
         """0, 1, … W - 1."""
@@ -154,15 +173,15 @@ class Memory:
         if self._is_block(tensor, time, steps):
             first = self.address(tensor, {**positions, time: steps.first})
             ahead = -1 if steps.reverse else 1
-            stride, stored = self._between_lanes(tensor), storage_type(tensor.element)
-            columns = self.moves.load_rows(self.write, stored, first, stride, count, ahead)
-            return steps.ordered([self._loaded(column, tensor.element) for column in columns])
+            stride, type = self._between_lanes(tensor), moved_type(tensor.element)
+            columns = self.moves.load_rows(self.write, type, first, stride, count, ahead)
+            return steps.ordered([self._after_move(column, tensor.element) for column in columns])
         if self._is_strip(tensor, steps):
             first = self.address(tensor, {**positions, time: steps.first})
-            stride, stored = tensor.strides[time], storage_type(tensor.element)
+            stride, type = tensor.strides[time], moved_type(tensor.element)
             assert isinstance(stride, SSAValue)
-            rows = self.moves.load_steps(self.write, stored, first, stride, count, -1 if steps.reverse else 1)
-            return steps.ordered([self._loaded(row, tensor.element) for row in rows])
+            rows = self.moves.load_steps(self.write, type, first, stride, count, -1 if steps.reverse else 1)
+            return steps.ordered([self._after_move(row, tensor.element) for row in rows])
         run = self._run(tensor, time, steps)
         if run == 1:
             return [self.load(tensor, {**positions, time: at}) for at in steps.positions]
@@ -185,8 +204,8 @@ class Memory:
         count = len(values)
         if self._is_block(tensor, time, steps):
             first = self.address(tensor, {**positions, time: steps.first})
-            stored = [self._stored(value) for value in steps.ordered(values)]
-            self.moves.store_rows(self.write, stored, first, self._between_lanes(tensor))
+            moved = [self._before_move(value) for value in steps.ordered(values)]
+            self.moves.store_rows(self.write, moved, first, self._between_lanes(tensor))
             return
         run = self._run(tensor, time, steps)
         if run == 1:
@@ -254,3 +273,13 @@ class Memory:
         if split_type(value.type)[0] != i1:
             return value
         return self.write.value(ExtUIOp.create(operands=[value], result_types=[storage_type(value.type)]))
+
+    def _after_move(self, value: SSAValue, type: Attribute) -> SSAValue:
+        if is_half(type):
+            return self.write.value(vector.BitcastOp(value, like(value.type, type)))
+        return self._loaded(value, type)
+
+    def _before_move(self, value: SSAValue) -> SSAValue:
+        if is_half(split_type(value.type)[0]):
+            return self.write.value(vector.BitcastOp(value, like(value.type, i16)))
+        return self._stored(value)

@@ -75,6 +75,42 @@ func.func @second(%x: f32) -> f32 {
 
 // -----
 
+// Conversions of halves that hosts lack. Not every compiler's library has them.
+// CHECK-LABEL: func.func @halves
+// CHECK-NEXT:    func.call @extf_8xbf16_f32
+// CHECK-NEXT:    func.call @truncf_8xf32_bf16
+// CHECK-NEXT:    func.call @extf_bf16_f64
+// CHECK-NEXT:    func.call @truncf_f64_bf16
+// CHECK-NEXT:    func.call @truncf_f64_f16
+// CHECK-NEXT:    arith.extf %{{.*}} : f16 to f32
+// CHECK-NEXT:    arith.truncf %{{.*}} : f32 to f16
+// CHECK-NEXT:    func.return
+// CHECK:       func.func private @extf_8xbf16_f32
+// CHECK:         arith.shli
+// CHECK:         func.return %{{.*}} : vector<8xf32>
+// CHECK:       func.func private @truncf_8xf32_bf16
+// CHECK-NOT:     arith.truncf
+// CHECK:         func.return %{{.*}} : vector<8xbf16>
+// CHECK:       func.func private @extf_bf16_f64
+// CHECK:         arith.extf %{{.*}} : f32 to f64
+// CHECK:       func.func private @truncf_f64_bf16
+// CHECK:         arith.truncf %{{.*}} : f64 to f32
+// CHECK:       func.func private @truncf_f64_f16
+// CHECK:         arith.truncf %{{.*}} : f64 to f32
+// CHECK:         arith.truncf %{{.*}} : f32 to f16
+func.func @halves(%v: vector<8xbf16>, %b: bf16, %h: f16) -> (vector<8xbf16>, bf16, f16, f16) {
+  %0 = arith.extf %v : vector<8xbf16> to vector<8xf32>
+  %1 = arith.truncf %0 : vector<8xf32> to vector<8xbf16>
+  %2 = arith.extf %b : bf16 to f64
+  %3 = arith.truncf %2 : f64 to bf16
+  %4 = arith.truncf %2 : f64 to f16
+  %5 = arith.extf %h : f16 to f32
+  %6 = arith.truncf %5 : f32 to f16
+  func.return %1, %3, %4, %6 : vector<8xbf16>, bf16, f16, f16
+}
+
+// -----
+
 // CHECK-LABEL: func.func @left_alone
 // CHECK-NEXT:    math.sqrt %{{.*}} : vector<8xf32>
 // CHECK-NEXT:    math.sin %{{.*}} : vector<8xf32>
