@@ -282,6 +282,11 @@ class IterationOp(IRDLOperation, ABC):
             return ()
         return (Array("slots", (self.slot_axis.data,), self.slots.type),)
 
+    @property
+    def is_in_place(self) -> bool:
+        """Whether last states go where their rows read what they started from."""
+        return any(destination in self.inits for destination in self.destinations)
+
     def static_sizes(self, array: Array) -> dict[str, int]:
         """The sizes of axes that an array's type fixes; a pool's says nothing of its rows."""
         rows = self.slot_axis.data if array.pooled and self.slot_axis is not None else None

@@ -282,6 +282,10 @@ class GenericOp(IterationOp):
             raise VerifyException(f"vectors run along a parallel or state axis, got '{schedule.vector.data}'")
         if not schedule.is_serial and not self.is_associative:
             raise VerifyException("lanes and warps across time need a proof: a component is sequential")
+        if self.slot_axis is not None and not schedule.is_serial:
+            raise VerifyException("lanes and warps across time have no rows without a slot: the schedule is serial")
+        if self.slot_axis is not None and schedule.vector == self.slot_axis:
+            raise VerifyException(f"vectors run along another axis than that of slots, got '{schedule.vector.data}'")
 
     def _verify_element(self, component: ComponentOp) -> None:
         """An element acts on its component's states: on their types, along their axes."""

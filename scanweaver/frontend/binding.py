@@ -83,7 +83,13 @@ class Binding:
     def result_parts(self, axes: Sequence[str], dtype: torch.dtype) -> list[tuple[dict[str, int], Layout]]:
         """The strides and layout of such a result, or of its real and its imaginary part."""
         strides = dict(zip(axes, self.result_strides(axes), strict=True))
-        return _parts(axes, self.sizes, strides, self.time, dtype, 0, self.options.reverse)
+        return tensor_parts(axes, self.sizes, strides, self.time, dtype, 0, self.options.reverse)
+
+    def results_parts(
+        self, results: Sequence[tuple[Sequence[str], torch.dtype]]
+    ) -> list[tuple[dict[str, int], Layout]]:
+        """The same for all results, outputs and last states, from their dimensions and dtypes."""
+        return [part for axes, dtype in results for part in self.result_parts(axes, dtype)]
 
     def specialized(self, touched: Sequence[str], renamed: Sequence[tuple[str, str]]) -> Specialization:
         """The specialization with the sizes of the axes that the traced step touches.
@@ -166,7 +172,7 @@ class Binder:
         nesting = next(_strides(given, value, found.sizes) for given, value in operands if time in given.axes)
         options = decided.options
         parts = [part for given, value in operands for part in _operand_parts(given, value, found, time, options)]
-        halves = tuple(_half(given, value) for given, value in operands)
+        halves = tuple(half_of(given, value) for given, value in operands)
         return Binding(
             Specialization(
                 tuple(found.given_inputs),
@@ -184,7 +190,7 @@ class Binder:
             [layout for _, layout in parts],
             nesting,
             tuple(conversions),
-            tuple(i for i, item in enumerate(items) if isinstance(item, torch.Tensor) and _may_be_lazy(item)),
+            tuple(i for i, item in enumerate(items) if isinstance(item, torch.Tensor) and may_be_lazy(item)),
             halves if any(half is not None for half in halves) else None,
         )
 
@@ -225,7 +231,7 @@ def _conversion(given: Given, value: Any) -> Callable[[Any], Any] | None:
     return None if value.dtype == dtype else partial(torch.Tensor.to, dtype=dtype)
 
 
-def _may_be_lazy(tensor: torch.Tensor) -> bool:
+def may_be_lazy(tensor: torch.Tensor) -> bool:
     """Whether a tensor can have a conjugation or negation to be resolved: a complex one, or a part of a complex one,
     whose neighbours are not next to it."""
     if tensor.is_complex():
@@ -242,7 +248,7 @@ def _resolved(item: Any) -> Any:
 # --- real and imaginary parts -------------------------------------------------------------------------------------
 
 
-def _half(given: Given, value: Any) -> int | None:
+def half_of(given: Given, value: Any) -> int | None:
     if kind_of(given.dtype) != "complex":
         return None
     return 0 if given.scalar else value.element_size() // 2
@@ -267,11 +273,11 @@ def _operand_parts(
     """The strides and layout of an operand, or of its real and imaginary part."""
     if given.scalar:
         return [({}, ANYWHERE) for _ in given.parts]
-    strides = _strides(given, value, found.sizes)
-    return _parts(given.axes, found.sizes, strides, time, torch_dtype(given.dtype), value.data_ptr(), options.reverse)
+    strides, dtype = _strides(given, value, found.sizes), torch_dtype(given.dtype)
+    return tensor_parts(given.axes, found.sizes, strides, time, dtype, value.data_ptr(), options.reverse)
 
 
-def _parts(
+def tensor_parts(
     axes: Sequence[str],
     sizes: Mapping[str, int],
     strides: Mapping[str, int],
@@ -314,8 +320,8 @@ def set_layouts(module: ModuleOp, binding: Binding) -> None:
     given = iter(binding.layouts)
     layouts = [next(given) if isinstance(init, BlockArgument) else ANYWHERE for init in iteration_of(module).inits]
     layouts += given
-    for axes, dtype in zip(result_axes(module), result_dtypes(module), strict=True):
-        layouts += [layout for _, layout in binding.result_parts(axes, torch_dtype(dtype))]
+    results = list(zip(result_axes(module), map(torch_dtype, result_dtypes(module)), strict=True))
+    layouts += [layout for _, layout in binding.results_parts(results)]
     write_layouts(module, layouts)
 
 

@@ -45,8 +45,8 @@ class Plan:
         self.arrange = arrange
         self.device = binding.device
         self.results = [(binding.shape(axes), binding.result_strides(axes), dtype) for axes, dtype in results]
-        parts = [part for axes, dtype in results for part in binding.result_parts(axes, dtype)]
-        self.launch = kernel.executable.prepare(binding.sizes, [*strides, *(of_part for of_part, _ in parts)])
+        of_results = [of_part for of_part, _ in binding.results_parts(results)]
+        self.launch = kernel.executable.prepare(binding.sizes, [*strides, *of_results])
         self.any_complex = any(dtype.is_complex for _, dtype in results)
         self.index = binding.device.index if binding.device.type == "cuda" else None
 
@@ -56,7 +56,7 @@ class Plan:
             torch.empty_strided(shape, strides, dtype=dtype, device=device) for shape, strides, dtype in self.results
         ]
         if self.any_complex:
-            values += [address for result in results for address in _addresses(result)]
+            values += [address for result in results for address in addresses(result)]
         else:
             values += [result.data_ptr() for result in results]
         if self.index is None:
@@ -67,7 +67,7 @@ class Plan:
         return self.arrange(results)
 
 
-def _addresses(result: torch.Tensor) -> tuple[int, ...]:
+def addresses(result: torch.Tensor) -> tuple[int, ...]:
     """Where a result's elements are, or the real and the imaginary parts of them."""
     address = result.data_ptr()
     return (address, address + result.element_size() // 2) if result.is_complex() else (address,)

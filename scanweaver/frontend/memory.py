@@ -33,6 +33,17 @@ def alignment(
     return MAX_ALIGN if aligned else itemsize
 
 
+def may_overlap(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether two positions may be one element: a dimension that does not step over all that the shorter steps span."""
+    span = 1
+    for stride, size in sorted(zip(strides, shape, strict=True)):
+        if size > 1:
+            if stride < span:
+                return True
+            span += (size - 1) * stride
+    return False
+
+
 def dense_strides(axes: Sequence[str], sizes: Mapping[str, int], nesting: Mapping[str, int]) -> tuple[int, ...]:
     """Strides of a new dense tensor with dimensions `axes`, nested as in a tensor with the strides `nesting`.
 

@@ -131,8 +131,7 @@ class Planner:
         return Options(call.parallel, call.strategy or "auto", self._hints(binding, traced.parallel))
 
     def _layouts(self, binding: Binding, traced: Traced) -> tuple[Layout, ...]:
-        results = (part for axes, dtype in traced.results for part in binding.result_parts(axes, dtype))
-        return (*binding.layouts, *(layout for _, layout in results))
+        return (*binding.layouts, *(layout for _, layout in binding.results_parts(traced.results)))
 
     def _hints(self, binding: Binding, parallel: Sequence[str]) -> Mapping[str, int]:
         """Sizes as far as a schedule looks at them: rounded down to powers of two, rows as one product."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from scanweaver.explain.words import Explanation
     from scanweaver.frontend.binding import Binder
     from scanweaver.frontend.plan import Planner
+    from scanweaver.frontend.step import Stepper
     from scanweaver.gpu_exec.artifact import Artifact
 
 
@@ -78,8 +79,12 @@ class Recurrence:
         binding, _, _ = self.binder.bind(args, kwargs)
         return self.planner.artifact(binding, target)
 
-    def step(self, *args: Any, **kwargs: Any) -> Any:
-        raise UnsupportedError("fn.step is not built yet: call the recurrence with one step of time")
+    @functools.cached_property
+    def step(self) -> Stepper:
+        """`y = f.step(u, a, state=h)`: one step on inputs without time, `h` advanced in place; see `Stepper`."""
+        from scanweaver.frontend.step import Stepper
+
+        return Stepper(self.source, self.parameters)
 
     def compile(
         self,

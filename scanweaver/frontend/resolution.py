@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -31,17 +31,23 @@ class _Source:
 class Resolution:
     """The sizes and operands of one call.
 
-    `items`: the inputs in the signature's order, then one start a state: a tensor, a number or None.
+    `items`: the inputs in the signature's order, then one start a state: a tensor, a number or None. `known` says of
+    axes whose size is known beforehand what size and from where.
 
     Raises SignatureError naming the argument, what was expected and what came.
     """
 
-    def __init__(self, name: str, signature: Signature, items: Sequence[Any]) -> None:
+    start_label = "init of state"
+    """What a start is called in messages."""
+
+    def __init__(
+        self, name: str, signature: Signature, items: Sequence[Any], known: Mapping[str, tuple[int, str]] | None = None
+    ) -> None:
         self.name = name
         self.signature = signature
         count = len(signature.inputs)
         self.inputs, self.starts = items[:count], items[count:]
-        self.known: dict[str, _Source] = {}
+        self.known = {axis: _Source(*source) for axis, source in (known or {}).items()}
         self.device = self._device()
         dtypes = [self._dtype(array, value) for array, value in zip(signature.inputs, self.inputs, strict=True)]
         marks = [SHORT[state.dtype] for state in signature.states if state.dtype]
@@ -64,7 +70,7 @@ class Resolution:
     def _device(self) -> torch.device:
         """The one device of all tensors."""
         labels = [f"argument `{array}`" for array in self.signature.inputs]
-        labels += [f"init of state `{state}`" for state in self.signature.states]
+        labels += [f"{self.start_label} `{state}`" for state in self.signature.states]
         first: tuple[str, torch.device] | None = None
         for label, value in zip(labels, (*self.inputs, *self.starts), strict=True):
             if not isinstance(value, torch.Tensor):
@@ -148,7 +154,7 @@ class Resolution:
 
     def _start(self, state: Array, value: Any) -> Given:
         """A start, in its state's dtype; for a complex state in that of its real part, where the start is real."""
-        label = f"init of state `{state}`"
+        label = f"{self.start_label} `{state}`"
         dtype = SHORT[state.dtype] if state.dtype else self.compute
         is_complex = value.is_complex() if isinstance(value, torch.Tensor) else isinstance(value, complex)
         if not isinstance(value, torch.Tensor):

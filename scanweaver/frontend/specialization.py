@@ -39,6 +39,9 @@ class Specialization:
     `leading` names the axes that `...` stands for. `inits` has one entry a state; None starts it at its signature's
     number. `constants` are (name, type, value): 1, 1.0 and True differ. `sizes` fixes the axes that the step reduces,
     renames or takes from; empty before the step was traced.
+
+    In a single step (`in_place.py`) states are advanced where they lie: rows along the axis of `slots` find theirs by
+    number; the starts of states `copied` are copies by row, for rows read them that do not write them.
     """
 
     inputs: tuple[Given, ...]
@@ -48,10 +51,18 @@ class Specialization:
     return_last: bool = False
     reverse: bool = False
     sizes: tuple[tuple[str, int], ...] = ()
+    slots: Given | None = None
+    copied: tuple[int, ...] = ()
 
     def with_sizes(self, sizes: dict[str, int]) -> Specialization:
         """The same with the sizes of the given axes fixed."""
         return replace(self, sizes=tuple(sizes.items()))
+
+    @property
+    def pools(self) -> tuple[Given, ...]:
+        """What copied states go into, given beside their starts."""
+        copied = (init for i, init in enumerate(self.inits) if init is not None and i in self.copied)
+        return tuple(part for init in copied for part in init.parts)
 
     @property
     def operands(self) -> tuple[Given, ...]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 RECIPE = "scan.recipe"
 
-Role = Literal["init", "input", "output", "last"]
+Role = Literal["init", "slots", "input", "output", "last"]
 ParamKind = Literal["pointer", "scalar", "size", "stride", "begin", "end"]
 
 # One 8-byte slot per parameter, little endian; bf16 has no struct code and goes as its bits.

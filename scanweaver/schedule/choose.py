@@ -35,6 +35,8 @@ def choose(op: GenericOp, target: str, strategy: str = "auto", sizes: Mapping[st
     if strategy not in STRATEGIES:
         raise ScanWeaverError(f"strategy is one of {', '.join(STRATEGIES)}, got {strategy!r}")
     known = dict(sizes or {})
+    if strategy in ACROSS_TIME and op.slots is not None:
+        raise ScanWeaverError(f'strategy="{strategy}" has no rows without a slot: states in slots are walked serially')
     if strategy in ACROSS_TIME and not op.is_associative:
         reasons = "; ".join(c.reason.data for c in op.component_ops if c.reason is not None)
         raise NotAssociativeError(f'strategy="{strategy}" needs an associative step, but {reasons}')
@@ -83,7 +85,7 @@ def _for_gpu(op: GenericOp, target: str, strategy: str, sizes: Mapping[str, int]
 
 
 def _strategy(op: GenericOp, contiguous: str, rows: int, steps: int, busy: int) -> str:
-    if not op.is_associative:
+    if not op.is_associative or op.slots is not None:
         return "serial"
     if contiguous != op.time_axis and rows >= busy * chip.WARP:
         return "serial"  # one lane a row fills the chip, reads whole lines and does the least work
@@ -95,7 +97,7 @@ def _serial(op: GenericOp, target: str, order: tuple[str, ...], contiguous: str,
     while row_warps > 1 and rows < busy * chip.WARP:
         row_warps //= 2
         busy //= 2
-    steps = 1 if needs_single_steps(op) else _steps_per_lane(op, contiguous)
+    steps = 1 if one_step(op) or needs_single_steps(op) else _steps_per_lane(op, contiguous)
     return ScheduleAttr(target, order, row_lanes=chip.WARP, row_warps=row_warps, steps=steps)
 
 
@@ -161,7 +163,8 @@ def _for_cpu(op: GenericOp, sizes: Mapping[str, int]) -> ScheduleAttr:
     if axis == contiguous and not has_state_axes(op):
         width = _several_registers(op, width, sizes)
     order = tuple(a for a in row_order(op, contiguous) if a != axis)
-    steps = 1 if needs_single_steps(op) else 8 if width == 1 else min(width, max(4, TILE_ELEMENTS // width))
+    one = one_step(op) or needs_single_steps(op)
+    steps = 1 if one else 8 if width == 1 else min(width, max(4, TILE_ELEMENTS // width))
     return ScheduleAttr("cpu", order, vector=axis, row_lanes=width, steps=steps)
 
 
@@ -177,8 +180,10 @@ def _several_registers(op: GenericOp, width: int, sizes: Mapping[str, int]) -> i
 
 def _vector_axis(op: GenericOp, contiguous: str, lanes: int, sizes: Mapping[str, int]) -> tuple[str, int]:
     """The axis that vectors run along, and how many lanes they have: rows where there are enough of them, else the
-    states of one row, else the few rows that there are. None of an axis by which a step asks for positions."""
-    parallel = op.axes_of_kind(IteratorKind.PARALLEL)
+    states of one row, else the few rows that there are. None of an axis by which a step asks for positions, or whose
+    rows have slots."""
+    slots = op.slot_axis.data if op.slot_axis is not None else ""
+    parallel = [axis for axis in op.axes_of_kind(IteratorKind.PARALLEL) if axis != slots]
     rows = {axis: _power_of_two(sizes.get(axis, MANY), lanes) for axis in parallel}
     states = {
         axis: _dividing(op.sizes.get(axis, 1), lanes)
@@ -211,18 +216,24 @@ def _dividing(size: int, limit: int) -> int:
 
 
 def contiguous_axis(op: GenericOp) -> str:
-    """The axis that most bytes of the inputs and outputs over time are contiguous along; time where none is."""
+    """The axis that most bytes of the inputs and outputs over time (of all, in one step) are contiguous along; time
+    where none is."""
     if op.layouts is None:
         return op.time_axis
     arrays = (*op.init_arrays, *op.input_arrays, *op.result_arrays)
     weights: dict[str, int] = {}
     for array, layout in zip(arrays, op.layouts, strict=True):
-        if op.time_axis in array.axes and not array.is_scalar:
+        if (one_step(op) or op.time_axis in array.axes) and not array.is_scalar:
             weight = byte_size(array.element_type) * len(array.axes)
             weights[layout.axis] = weights.get(layout.axis, 0) + weight
     weights.pop("", None)
     known = {axis: w for axis, w in weights.items() if op.kinds[axis] is not IteratorKind.STATE}
     return max(known, key=lambda axis: known[axis], default=op.time_axis)
+
+
+def one_step(op: GenericOp) -> bool:
+    """Whether there is one step, by the types: a state is as much traffic as an input then."""
+    return op.sizes.get(op.time_axis) == 1
 
 
 def row_order(op: GenericOp, contiguous: str) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from scanweaver.transforms.skeleton.memory import Memory, Steps, Tensor, byte_si
 from scanweaver.transforms.skeleton.phases import reads_other_positions
 from scanweaver.transforms.skeleton.placement import keep_untimed
 from scanweaver.transforms.skeleton.scopes import LoopBody, Writer
-from scanweaver.transforms.skeleton.tile import TileWriter, start_states, store_last
+from scanweaver.transforms.skeleton.tile import TileWriter, clear_outputs, start_states, store_last
 
 HOST = llvm.LLVMPointerType()
 STACK_BYTES = 64 * 1024
@@ -86,9 +86,8 @@ class _RowsWriter:
     def rows(self, rows: Mapping[str, SSAValue]) -> None:
         write, op, arguments = self.write, self.op, self.arguments
         with write.rebinding(dict(rows)):
-            tensors = {
-                n: arguments.tensor(write, n, rows) for n, o in enumerate(arguments.operands) if not o.array.is_scalar
-            }
+            slot = arguments.slot(write, rows)
+            tensors = arguments.tensors(write, rows, slot.rows)
 
             def given(role: str) -> list[Tensor | SSAValue]:
                 return [tensors[n] if n in tensors else arguments.scalar(n) for n, _ in arguments.of(role)]
@@ -98,11 +97,17 @@ class _RowsWriter:
 
             evaluator = Evaluator(op, write, self.memory, given("input"), self.carries, None)
             outputs, lasts = results("output"), results("last")
-            tiles = TileWriter(evaluator, outputs, [self._stores(rows, t.axes) for t in outputs], self.next)
+            stores = [self._stores(rows, t.axes) for t in outputs]
+            tiles = TileWriter(evaluator, outputs, stores, self.next)
             keep_untimed(evaluator, self._kept)
-            start_states(evaluator, arguments.inits(op, write, tensors))
-            self._walk(tiles)
-            store_last(evaluator, lasts, [self._stores(rows, t.axes) for t in lasts])
+
+            def walk() -> None:
+                start_states(evaluator, arguments.inits(op, write, tensors))
+                self._walk(tiles)
+                store_last(evaluator, lasts, [self._stores(rows, t.axes) for t in lasts])
+
+            time = kernels.steps(op, write, arguments)
+            write.when(slot.taken, walk, lambda: clear_outputs(evaluator, outputs, stores, time))
 
     def _stores(self, rows: Mapping[str, SSAValue], axes: Sequence[str]) -> SSAValue | None:
         """Whether a row stores a tensor: of the rows that share an element, the first does."""
@@ -134,7 +139,7 @@ class _RowsWriter:
     def _walk(self, tiles: TileWriter) -> None:
         """Whole tiles of K steps, then the steps that are left one by one."""
         write = self.write
-        time = self.arguments.size(self.op.time_axis)
+        time = kernels.steps(self.op, write, self.arguments)
         size = write.constant(self.steps)
         whole = write.div(time, size)
 
@@ -230,7 +235,8 @@ class _TasksWriter:
 
     def _neighbouring_rows(self) -> LoopBody:
         """Where the last rows of an axis do not fill a vector, it takes rows of the task before them as well: both
-        compute the same. An axis shorter than a vector is walked row by row."""
+        compute the same. They are walked one by one where states are advanced in place, which is done once, and where
+        the axis is shorter than a vector."""
         write, axis = self.write, self.axis
         assert axis is not None
         wide, narrow = self._rows_writer(axis, self.width, self.steps), self._rows_writer(None, 1, 1)
@@ -239,16 +245,19 @@ class _TasksWriter:
         def task(number: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
             tiles = write.div(write.add(size, write.constant(self.width - 1)), lanes)
             others = self._positions(write.div(number, tiles))
-            begin = write.smaller(write.mul(write.rem(number, tiles), lanes), write.sub(size, lanes))
+            first = write.mul(write.rem(number, tiles), lanes)
+            last = write.sub(size, lanes)
+            in_place = self.op.is_in_place
+            begin = first if in_place else write.smaller(first, last)
 
             def row(position: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
                 narrow.rows(others | {axis: position})
                 return ()
 
             def one_by_one() -> None:
-                write.loop(write.constant(0), size, write.constant(1), (), row)
+                write.loop(first, size, write.constant(1), (), row)
 
-            too_few = write.is_less(size, lanes)
+            too_few = write.is_less(last, first if in_place else write.constant(0))
             write.when(too_few, one_by_one, lambda: wide.rows(others | {axis: begin}))
             return ()
 

@@ -23,7 +23,7 @@ from scanweaver.transforms.skeleton.evaluate import Evaluator, Lanes, Tile
 from scanweaver.transforms.skeleton.memory import Memory, Steps, Tensor, byte_size
 from scanweaver.transforms.skeleton.phases import reads_other_positions
 from scanweaver.transforms.skeleton.scopes import Writer
-from scanweaver.transforms.skeleton.tile import TileWriter, start_states, store_last
+from scanweaver.transforms.skeleton.tile import TileWriter, clear_outputs, start_states, store_last
 
 WARP = 32
 RESIDENT_THREADS = 640
@@ -69,8 +69,8 @@ class _KernelWriter:
         sizes = {axis: arguments.size(axis) for axis in self.schedule.order_axes}
         rows = kernels.row_positions(write, row, self.schedule.order_axes, sizes)
         with write.rebinding(rows):
-            operands = list(enumerate(arguments.operands))
-            tensors = {n: arguments.tensor(write, n, rows) for n, o in operands if not o.array.is_scalar}
+            slot = arguments.slot(write, rows)
+            tensors = arguments.tensors(write, rows, slot.rows)
             evaluator = self._evaluator(tensors)
             outputs, lasts = ([tensors[n] for n, _ in arguments.of(role)] for role in ("output", "last"))
             in_range = write.is_less(self.row, self.num_rows)
@@ -78,11 +78,14 @@ class _KernelWriter:
             next = self._carries() if reads_other_positions(op) else None
             tiles = TileWriter(evaluator, outputs, stores, next, self._order_warp)
 
-            self._by_one_lane(lambda: start_states(evaluator, arguments.inits(op, write, tensors)))
-            self._sync()
-            self._walk(tiles)
-            last_stores = [self._stores(in_range, rows, t.axes) for t in lasts]
-            self._by_one_lane(lambda: store_last(evaluator, lasts, last_stores))
+            def walk() -> None:
+                self._by_one_lane(lambda: start_states(evaluator, arguments.inits(op, write, tensors)))
+                self._sync()
+                self._walk(tiles)
+                last_stores = [self._stores(in_range, rows, t.axes) for t in lasts]
+                self._by_one_lane(lambda: store_last(evaluator, lasts, last_stores))
+
+            write.when(slot.taken, walk, lambda: clear_outputs(evaluator, outputs, stores, self.time))
         write.insert(gpu.ReturnOp())
 
     # --- this thread's place ----------------------------------------------------------------------------------
@@ -99,7 +102,7 @@ class _KernelWriter:
         self.row = write.add(write.mul(block, write.constant(self.rows_per_block)), self.row_in_block)
         self.participant = write.add(write.mul(self.warp, write.constant(schedule.lanes.data)), self.lane)
         self.num_rows = kernels.product(write, [self.arguments.size(axis) for axis in schedule.order_axes])
-        self.time = self.arguments.size(self.op.time_axis)
+        self.time = kernels.steps(self.op, write, self.arguments)
 
     def _stores(self, in_range: SSAValue, rows: dict[str, SSAValue], axes: Sequence[str]) -> SSAValue:
         """Whether this row stores a tensor: of the rows that share an element, the first does."""

@@ -58,12 +58,14 @@ def type_name(type: Attribute) -> str:
 
 
 def kernel_operands(op: scan.GenericOp) -> list[KernelOperand]:
-    """Inits that are not constants, inputs, outputs, last states."""
+    """Inits that are not constants, slots, inputs, outputs, last states."""
     layouts = [("", 1)] * (op.num_states + len(op.inputs) + len(op.res))
     if op.layouts is not None:
         layouts = [(layout.axis, layout.bytes) for layout in op.layouts]
+    layouts[op.num_states : op.num_states] = [("", 1) for _ in op.slot_arrays]
     arrays: list[tuple[Role, int, Array]] = [
         *(("init", i, array) for i, array in enumerate(op.init_arrays)),
+        *(("slots", i, array) for i, array in enumerate(op.slot_arrays)),
         *(("input", i, array) for i, array in enumerate(op.input_arrays)),
         *(
             ("output", i, array) if i < op.num_outputs else ("last", i - op.num_outputs, array)
@@ -121,10 +123,20 @@ def check_lowerable(op: scan.GenericOp) -> scan.ScheduleAttr:
     for axis in op.axes_of_kind(IteratorKind.STATE):
         if axis not in op.sizes:
             raise PassFailedException(f"the size of state axis '{axis}' must be static: its states live in registers")
+    if not op.schedule.is_serial and op.slots is not None:
+        raise PassFailedException("lanes and warps across time have no rows without a slot")
     if not op.schedule.is_serial and not op.is_associative:
         reasons = "; ".join(c.reason.data for c in op.component_ops if c.reason is not None)
         raise PassFailedException(f"lanes and warps across time need a proof: {reasons}")
     return op.schedule
+
+
+@dataclass(frozen=True)
+class Slot:
+    """The positions of a row with its slot where pools have one, and whether it has a slot (None: every row has)."""
+
+    rows: Mapping[str, SSAValue]
+    taken: SSAValue | None
 
 
 @dataclass
@@ -160,6 +172,25 @@ class KernelArguments:
                 inits.append(tensors[n] if n in tensors else self.scalar(n))
         return inits
 
+    def tensors(
+        self, write: Writer, rows: Mapping[str, SSAValue], pool_rows: Mapping[str, SSAValue]
+    ) -> dict[int, Tensor]:
+        """Every operand's tensor at this row; a pool's at this row's slot."""
+        return {
+            n: self.tensor(write, n, pool_rows if operand.array.pooled else rows)
+            for n, operand in enumerate(self.operands)
+            if not operand.array.is_scalar
+        }
+
+    def slot(self, write: Writer, rows: Mapping[str, SSAValue]) -> Slot:
+        """This row's place in pools."""
+        for n, operand in self.of("slots"):
+            (axis,) = operand.array.axes
+            number = Memory(write).load(self.tensor(write, n, rows), {})
+            taken = write.is_less(write.constant(-1, number.type), number)
+            return Slot({**rows, axis: write.to_i64(number)}, taken)
+        return Slot(rows, None)
+
     def tensor(self, write: Writer, n: int, rows: Mapping[str, SSAValue]) -> Tensor:
         """An operand's tensor, its pointer moved to this row."""
         array = self.operands[n].array
@@ -169,6 +200,12 @@ class KernelArguments:
         parallel = {axis: rows[axis] for axis in array.axes if axis in rows}
         tensor.pointer = Memory(write, None, 1).address(tensor, parallel)
         return tensor
+
+
+def steps(op: scan.GenericOp, write: Writer, arguments: KernelArguments) -> SSAValue:
+    """The number of steps: a constant where the types fix it."""
+    fixed = op.sizes.get(op.time_axis)
+    return arguments.size(op.time_axis) if fixed is None else write.constant(fixed)
 
 
 def row_positions(

@@ -159,6 +159,7 @@ def store_last(evaluator: Evaluator, lasts: Sequence[Tensor], stores: Sequence[S
 
         def body(_: Sequence[SSAValue], i: int = i, tensor: Tensor = tensor) -> Sequence[SSAValue]:
             value = evaluator.carries[i].load(evaluator.memory, evaluator.positions(op.states[i].axes))
+            value = converted(evaluator, value, tensor.element)
             evaluator.memory.store(tensor, evaluator.positions(tensor.axes), value)
             return ()
 
@@ -168,8 +169,32 @@ def store_last(evaluator: Evaluator, lasts: Sequence[Tensor], stores: Sequence[S
         write.when(allowed, all_positions)
 
 
+def clear_outputs(
+    evaluator: Evaluator, outputs: Sequence[Tensor], stores: Sequence[SSAValue | None], steps: SSAValue
+) -> None:
+    """Stores 0 at every step of the outputs: what a row without a slot gives."""
+    write = evaluator.write
+    for tensor, allowed in zip(outputs, stores, strict=True):
+
+        def at_positions(_: Sequence[SSAValue], tensor: Tensor = tensor) -> Sequence[SSAValue]:
+            zero = evaluator.widened(write.constant(0, tensor.element), tensor.axes)
+            positions = evaluator.positions(tensor.axes) | {evaluator.time: evaluator.position(evaluator.time)}
+            evaluator.memory.store(tensor, positions, zero)
+            return ()
+
+        def at_steps(tensor: Tensor = tensor, body: Body = at_positions) -> None:
+            axes = [axis for axis in evaluator.state_axes if axis in tensor.axes]
+
+            def step(_: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+                return evaluator.nest(axes, carried, body)
+
+            write.loop(write.constant(0), steps, write.constant(1), (), step, evaluator.time)
+
+        write.when(allowed, at_steps)
+
+
 def converted(evaluator: Evaluator, value: SSAValue, type: Attribute) -> SSAValue:
-    """An initial value in the state's own type: floats widen or round."""
+    """A value in the type that a state is computed or kept in: floats widen or round."""
     element = split_type(value.type)[0]
     if element == type:
         return value
