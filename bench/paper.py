@@ -10,8 +10,6 @@ of CUDA events around single warm launches. The paper states 0.032 ms at T = 102
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -21,6 +19,7 @@ from typing import Any
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
+import provenance
 from baselines.sequential import build_cuda, pytorch_loop
 from spine import affine, affine_reference, error, events_ms
 
@@ -57,11 +56,7 @@ def main() -> None:
             rows_of_table.append(row)
             print(f"{rows:5d} x {steps:5d}  {name:24s} {row['ms']:9.4f} ms  error {wrong:.1e}", flush=True)
     if arguments.out is not None:
-        commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
-        device = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "commit": commit}
-        arguments.out.write_text(
-            json.dumps({**device, "paper ms at T = 1024": PAPER_MS, "rows": rows_of_table}, indent=1)
-        )
+        provenance.write(arguments.out, {"paper ms at T = 1024": PAPER_MS, "rows": rows_of_table})
     if arguments.plot is not None:
         plot(rows_of_table, arguments.plot)
 

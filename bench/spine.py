@@ -9,13 +9,12 @@ single launches, with inputs rotated so that the L2 cache is cold; "python" is t
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
+import provenance
 import torch
 import torch.nn.functional as F
 
@@ -212,14 +211,7 @@ def main() -> None:
             for strategy in ("lanes", "serial"):
                 show(bench_selective(*shape, channels, strategy))
     if arguments.out is not None:
-        commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
-        device = {
-            "device": torch.cuda.get_device_name(),
-            "torch": torch.__version__,
-            "cuda": torch.version.cuda,
-            "commit": commit,
-        }
-        arguments.out.write_text(json.dumps({**device, "copy GB/s": copy, "seed": seed, "rows": rows}, indent=1))
+        provenance.write(arguments.out, {"copy GB/s": copy, "seed": seed, "rows": rows})
 
 
 if __name__ == "__main__":
