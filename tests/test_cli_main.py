@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
 import torch
+
+from scanweaver.cli import doctor
 
 BIN = Path(sys.executable).parent
 
@@ -51,7 +54,9 @@ def test_doctor_on_this_machine(tmp_path: Path) -> None:
     ran = run_scanweaver("doctor", SCANWEAVER_CACHE_DIR=str(tmp_path))
     assert ran.returncode == 0, ran.stdout + ran.stderr
     found = dict(line.split(": ", 1) for line in ran.stdout.splitlines())
-    assert found["Python"] == f"{sys.version.split()[0]} ({sys.executable})"
+    number, _, python = found["Python"].rstrip(")").partition(" (")
+    assert number == sys.version.split()[0]
+    assert Path(python).resolve() == Path(sys.executable).resolve()
     assert found["torch"] == torch.__version__
     assert found["xdsl"].startswith("0.75.")
     for tool in ("mlir-opt", "mlir-translate", "opt", "llc"):
@@ -62,12 +67,50 @@ def test_doctor_on_this_machine(tmp_path: Path) -> None:
 
 
 def test_doctor_exits_1_with_what_is_missing(tmp_path: Path) -> None:
-    ran = run_scanweaver("doctor", SCANWEAVER_MLIR_OPT=str(tmp_path / "mlir-opt"))
-    assert ran.returncode == 1
-    assert "mlir-opt: not usable" in ran.stdout
-    (remedy,) = ran.stdout.partition("\nMissing:\n")[2].splitlines()
-    assert remedy.startswith("  mlir-opt: mlir-opt was not found")
-    assert 'pip install "scanweaver[mlir]"' in remedy
+    for path, what in ((tmp_path / "mlir-opt", "not there"), (tmp_path, "no program")):
+        ran = run_scanweaver("doctor", SCANWEAVER_MLIR_OPT=str(path))
+        assert ran.returncode == 1
+        assert "mlir-opt: not usable" in ran.stdout
+        (remedy,) = ran.stdout.partition("\nMissing:\n")[2].splitlines()
+        assert f"SCANWEAVER_MLIR_OPT names {path}, which is {what}" in remedy
+        assert 'pip install "scanweaver[mlir]"' in remedy
+
+
+def test_doctor_holds_versions_to_what_the_distribution_asks_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["xdsl<0.76,>=0.75", "torch>=2.11", "rich<16", "none-such>=1", "numpy<1; extra == 'cuda'"]
+    versions = {"scanweaver": "0.1.0", "xdsl": "0.74.1", "torch": "2.11.0+cpu", "rich": "15.1"}
+
+    def version(name: str) -> str:
+        if name not in versions:
+            raise PackageNotFoundError(name)
+        return versions[name]
+
+    monkeypatch.setattr(doctor, "requires", lambda _: asked)
+    monkeypatch.setattr(doctor, "version", version)
+    monkeypatch.setattr(doctor, "_cuda", lambda: iter(()))
+    assert doctor.main() == 1
+    found, _, missing = capsys.readouterr().out.partition("\nMissing:\n")
+    assert "xdsl: 0.74.1, not <0.76,>=0.75\n" in found
+    assert "torch: 2.11.0+cpu\n" in found
+    assert missing.splitlines() == [
+        "  xdsl: pip install 'xdsl<0.76,>=0.75'",
+        "  none-such: pip install 'none-such>=1'",
+    ]
+
+
+def test_doctor_in_a_tree_that_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def nothing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(doctor, "requires", nothing)
+    monkeypatch.setattr(doctor, "version", nothing)
+    monkeypatch.setattr(doctor, "_cuda", lambda: iter(()))
+    assert doctor.main() == 1
+    assert "\nMissing:\n  scanweaver: pip install 'scanweaver'\n" in capsys.readouterr().out
 
 
 def test_doctor_exits_1_where_the_cache_cannot_be_written(tmp_path: Path) -> None:

@@ -11,9 +11,11 @@ import platform
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from packaging.requirements import Requirement
 
 from scanweaver.config import config
 from scanweaver.errors import ToolchainError
@@ -58,8 +60,9 @@ def main() -> int:
 
 def _findings() -> Iterator[Finding]:
     yield _python()
-    yield _package("torch", "pip install 'torch>=2.11'")
-    yield _package("xdsl", "pip install 'xdsl>=0.75,<0.76'")
+    yield _package(Requirement("scanweaver"))
+    for requirement in _requirements():
+        yield _package(requirement)
     for name in _TOOLS:
         yield _tool(name)
     yield _ptxas()
@@ -71,11 +74,26 @@ def _python() -> Finding:
     return Finding("Python", platform.python_version(), sys.executable)
 
 
-def _package(name: str, remedy: str) -> Finding:
+def _requirements(extra: str = "") -> list[Requirement]:
+    """What the installed distribution asks for: always, or with an extra. Nothing where it is not installed."""
     try:
-        return Finding(name, version(name))
+        found = [Requirement(line) for line in requires("scanweaver") or ()]
     except PackageNotFoundError:
-        return Finding(name, "not installed", missing=remedy)
+        return []
+    if not extra:
+        return [asked for asked in found if asked.marker is None or asked.marker.evaluate({"extra": ""})]
+    return [asked for asked in found if asked.marker is not None and asked.marker.evaluate({"extra": extra})]
+
+
+def _package(asked: Requirement) -> Finding:
+    remedy = f"pip install '{asked.name}{asked.specifier}'"
+    try:
+        found = version(asked.name)
+    except PackageNotFoundError:
+        return Finding(asked.name, "not installed", missing=remedy)
+    if not asked.specifier.contains(found, prereleases=True):
+        return Finding(asked.name, f"{found}, not {asked.specifier}", missing=remedy)
+    return Finding(asked.name, found)
 
 
 def _tool(name: str) -> Finding:
@@ -114,7 +132,8 @@ def _cuda() -> Iterator[Finding]:
     for index in range(number.value):
         yield Finding(f"GPU {index}", _gpu_name(driver, index))
     if number.value:
-        yield _package("cuda-bindings", 'pip install "scanweaver[cuda]"')
+        for requirement in _requirements("cuda"):
+            yield _package(requirement)
         yield _torch_cuda()
 
 

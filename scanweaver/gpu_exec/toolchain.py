@@ -83,7 +83,8 @@ def find(name: str) -> Tool:
     """
     tool = look(name)
     if tool is None:
-        raise ToolchainError(f"{name} was not found. Install: {_INSTALL[name]}.\nLooked for:\n{_places(name)}")
+        why = f": {_misnamed(config.mlir_opt)}" if name == "mlir-opt" and config.mlir_opt else ""
+        raise ToolchainError(f"{name} was not found{why}. Install: {_INSTALL[name]}.\nLooked for:\n{_places(name)}")
     if name in _MLIR_TOOLS:
         _require_llvm(tool)
     return tool
@@ -174,6 +175,13 @@ def _packages() -> list[Path]:
 def _cuda_homes() -> list[Path]:
     named = [os.environ.get(variable) for variable in ("CUDA_HOME", "CUDA_PATH")]
     return [Path(home) for home in named if home]
+
+
+def _misnamed(path: Path) -> str:
+    """What is wrong with a name that was given for mlir-opt, and where it was given."""
+    given = os.environ.get("SCANWEAVER_MLIR_OPT")
+    setting = "SCANWEAVER_MLIR_OPT" if given and Path(given).expanduser() == path else "config.mlir_opt"
+    return f"{setting} names {path}, which is {'no program' if path.exists() else 'not there'}"
 
 
 def _places(name: str) -> str:
