@@ -115,6 +115,7 @@ def _contract(
         spec.leading,
         spec.inputs,
         tuple(init for init in spec.inits if init is not None),
+        source.required_starts,
         tuple((axes, dtype) for (axes, _), dtype in zip(traced.results[:outputs], dtypes, strict=False)),
         tuple((axis, carried.sizes[axis]) for axis in planner.touched(carried)),
         options,

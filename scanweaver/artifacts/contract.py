@@ -26,8 +26,9 @@ Result = tuple[tuple[str, ...], str]
 
 @dataclass(frozen=True)
 class Contract:
-    """`inputs` and `states` are operands as kernels take them: every state as a tensor with all its axes. `sizes` are
-    those of the axes that the step reduces, renames or takes from."""
+    """`inputs` and `states` are operands as kernels take them: every state as a tensor with all its axes. `required`
+    names the states that start only where `init` says; `sizes` are those of the axes that the step reduces, renames or
+    takes from."""
 
     name: str
     target: str
@@ -39,6 +40,7 @@ class Contract:
     leading: tuple[str, ...]
     inputs: tuple[Given, ...]
     states: tuple[Given, ...]
+    required: tuple[str, ...]
     outputs: tuple[Result, ...]
     sizes: tuple[tuple[str, int], ...]
     options: Options
@@ -83,6 +85,9 @@ class Contract:
         if (self.target == "cpu") != (device == "cpu"):
             self._refuse("", f"compiled for {self.target}, the tensors are on {binding.device}")
         self._check_inputs(binding)
+        for state, init in zip(self.states, binding.specialization.inits, strict=True):
+            if init is None and state.name in self.required:
+                self._refuse(f"init of state `{state.name}`", "compiled from a text that takes it, got nothing")
         for (name, _, want), (_, kind, came) in zip(self.constants, binding.specialization.constants, strict=True):
             if type(want) is not kind or (want != came and not (want != want and came != came)):
                 self._refuse(f"constant `{name}`", f"compiled for {want!r}, got {came!r}")
@@ -143,6 +148,7 @@ class Contract:
             "leading": len(self.leading),
             "inputs": [vars(given) for given in self.inputs],
             "states": [vars(given) for given in self.states],
+            "required": self.required,
             "outputs": [{"axes": axes, "dtype": dtype} for axes, dtype in self.outputs],
             "sizes": dict(self.sizes),
             "options": vars(options),
@@ -163,6 +169,7 @@ class Contract:
             tuple(f"_{i}" for i in range(size_from(plain["leading"]))),
             tuple(map(_given, plain["inputs"])),
             tuple(map(_given, plain["states"])),
+            axes_from(plain["required"]),
             tuple((axes_from(of["axes"]), dtype_from(of["dtype"])) for of in plain["outputs"]),
             tuple((text_from(axis), size_from(size)) for axis, size in plain["sizes"].items()),
             _options(**plain["options"]),

@@ -153,8 +153,9 @@ class TextSource:
         return found
 
     @property
-    def required_starts(self) -> bool:
-        return not all(map(_is_constant, self.op.inits))
+    def required_starts(self) -> tuple[str, ...]:
+        inits = zip(self.op.states, self.op.inits, strict=True)
+        return tuple(state.name for state, init in inits if not isinstance(init.owner, arith.ConstantOp))
 
     def module(self, specialization: Specialization) -> ModuleOp:
         """Raises SignatureError for an input of another dtype than the text's, and for a start that is missing."""
@@ -257,7 +258,3 @@ def _rebuilt(
         return scan.GenericOp(inits, inputs, properties, types, op.prelude.clone(), components, op.step.clone())
     assert isinstance(op, recurrence.GenericOp)
     return recurrence.GenericOp(inits, inputs, properties, types, op.body.clone())
-
-
-def _is_constant(value: SSAValue) -> bool:
-    return isinstance(value.owner, arith.ConstantOp)

@@ -33,8 +33,8 @@ class Source(Protocol):
         ...
 
     @property
-    def required_starts(self) -> bool:
-        """Whether some state starts only where `init` says."""
+    def required_starts(self) -> tuple[str, ...]:
+        """The states that start only where `init` says."""
         ...
 
     def module(self, specialization: Specialization) -> ModuleOp:
@@ -50,7 +50,7 @@ class PythonStep:
     signature: Signature
     fixed_sizes: Mapping[str, int] = field(default_factory=dict[str, int])
     fixed_dtypes: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    required_starts: bool = False
+    required_starts: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
