@@ -232,6 +232,77 @@ def test_what_a_killed_writer_leaves_is_no_entry_and_is_swept(tmp_path: Path) ->
     assert cache.get(KEY) == b"again"
 
 
+DAY = 24 * 3600
+
+
+def _filled(directory: Path, days: dict[str, int]) -> dict[str, Path]:
+    """Entries of 1000 bytes and a digest by name, each last read that many days ago."""
+    paths: dict[str, Path] = {}
+    for name, ago in days.items():
+        Cache(directory).put(_key(name), bytes(1000))
+        paths[name] = directory / _key(name)[:2] / _key(name)[2:]
+        os.utime(paths[name], (time.time() - ago * DAY,) * 2)
+    return paths
+
+
+def _key(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()
+
+
+def test_above_its_size_a_cache_drops_what_was_long_unread_oldest_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = _filled(tmp_path, {"fresh": 0, "month": 29, "old": 31, "older": 40, "oldest": 400, "read": 500})
+    Cache(tmp_path).put(KEY, b"")  # far below the size that is allowed
+    assert all(path.exists() for path in paths.values())
+    assert Cache(tmp_path).get(_key("read")) == bytes(1000)  # is a use: it stays
+
+    monkeypatch.setattr(caching, "MAX_BYTES", 4 * 1032 + 100)
+    Cache(tmp_path).put(KEY, b"")
+    assert {name for name, path in paths.items() if not path.exists()} == {"older", "oldest"}
+
+    monkeypatch.setattr(caching, "MAX_BYTES", 100)
+    Cache(tmp_path).put(KEY, b"")
+    assert {name for name, path in paths.items() if path.exists()} == {"fresh", "month", "read"}
+    assert Cache(tmp_path).get(KEY) == b""
+
+
+_OPENER = """
+import hashlib, os, sys
+from pathlib import Path
+from scanweaver.gpu_exec import cache
+cache.MAX_BYTES = 0
+directory = Path(sys.argv[1])
+for n in range(40):
+    for m in range(8):
+        key = hashlib.sha256(str(m).encode()).hexdigest()
+        opened = cache.Cache(directory)
+        got = opened.get(key)
+        assert got is None or got == got[:1] * 1000, "torn"
+        opened.put(key, sys.argv[2].encode() * 1000)
+        try:
+            os.utime(directory / key[:2] / key[2:], (0, 0))
+        except FileNotFoundError:
+            pass
+"""
+
+
+def test_processes_that_drop_the_same_entries_do_not_disturb_each_other(tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "error", "-c", _OPENER, str(tmp_path)]
+    racing = [subprocess.Popen([*command, who]) for who in "abc"]
+    assert [process.wait(timeout=120) for process in racing] == [0, 0, 0]
+
+
+def test_an_entry_that_may_not_be_touched_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Cache(tmp_path).put(KEY, b"value")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(caching.os, "utime", refuse)
+    assert Cache(tmp_path).get(KEY) == b"value"
+
+
 @pytest.mark.parametrize("block", ["file", "gone", "full"])
 def test_an_unusable_directory_costs_one_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: str) -> None:
     cache = Cache(tmp_path / "cache")

@@ -2,15 +2,21 @@
 
 Each entry is one file, `sha256(key + value)` and then the value: what is read is verified to the last byte. Writers
 rename finished files into place, so processes may race and be killed at any point.
+
+An entry's time is when it was last read. Who opens a cache that is above MAX_BYTES drops what was not read for
+UNREAD_SECONDS, oldest first, until it is below. An entry that is dropped while another process reads or writes it costs
+that process nothing, at most a later one a compilation.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,6 +27,9 @@ from scanweaver.gpu_exec.artifact import Artifact, DamagedArtifactError, write_a
 
 _DIGEST_BYTES = 32
 _STALE_SECONDS = 3600
+
+MAX_BYTES = 512 * 2**20
+UNREAD_SECONDS = 30 * 24 * 3600
 
 _GPU_TOOLS = ("mlir-opt", "ptxas")
 _CPU_TOOLS = ("mlir-opt", "mlir-translate", "opt", "llc", "cc")
@@ -45,6 +54,8 @@ class Cache:
         except OSError as error:
             return self._give_up("read", error)
         if data[:_DIGEST_BYTES] == _digest(key, data[_DIGEST_BYTES:]):
+            with suppress(OSError):  # a cache that may only be read; an entry that was just dropped
+                os.utime(path)
             return data[_DIGEST_BYTES:]
         self.remove(key)
         return None
@@ -71,7 +82,8 @@ class Cache:
         return self.directory / key[:2] / key[2:]
 
     def _open(self) -> None:
-        """Makes the directory, for its owner alone: it holds code that will be run. Sweeps up after the killed."""
+        """Makes the directory, for its owner alone: it holds code that will be run. Sweeps up after the
+        killed, and drops what is no longer read."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._unfinished.mkdir(exist_ok=True)
         long_ago = time.time() - _STALE_SECONDS
@@ -81,7 +93,22 @@ class Cache:
                     left.unlink()
             except FileNotFoundError:
                 pass  # another process swept it
+        self._drop_unread()
         self._opened = True
+
+    def _drop_unread(self) -> None:
+        entries: list[tuple[float, int, Path]] = []
+        for path in self.directory.glob("??/*"):
+            with suppress(FileNotFoundError):
+                stat = path.stat()
+                entries.append((stat.st_mtime, stat.st_size, path))
+        excess = sum(size for _, size, _ in entries) - MAX_BYTES
+        long_ago = time.time() - UNREAD_SECONDS
+        for read, size, path in sorted(entries):
+            if excess <= 0 or read >= long_ago:
+                break
+            path.unlink(missing_ok=True)
+            excess -= size
 
     def _give_up(self, what: str, error: OSError) -> None:
         if not self._warned:
