@@ -344,11 +344,16 @@ def logsumexp(x: Operand, axes: str) -> Any:
 
 
 def take(x: Operand, i: Operand, axis: str) -> Any:
-    """x at position i of an axis, i an integer value or a Python int counted from 0."""
+    """x at position i of an axis, i an integer value or a Python int counted from 0.
+
+    A value outside of the axis takes the nearest position; a Python int there raises SignatureError.
+    """
     value, names = _over("take", x, axis)
     if len(names) != 1:
         _wrong_axis(f"`sw.take` reads one position of one axis, got {axis!r}")
     tracing = value.tracing
+    if tracing.sizes.get(names[0]) == 0:
+        _wrong_axis(f"`sw.take` from axis `{names[0]}`, which has size 0")
     tracing_of(i)
     if isinstance(i, Value):
         if i.kind != "int":
@@ -357,6 +362,9 @@ def take(x: Operand, i: Operand, axis: str) -> Any:
         number = as_number(i)
         if not isinstance(number, int) or isinstance(number, bool) or number < 0:
             refuse(f"the position of `sw.take` is an integer counted from 0, got {i!r}")
+        size = tracing.sizes.get(names[0])
+        if size is not None and number >= size:
+            _wrong_axis(f"`sw.take` at position {number} of axis `{names[0]}`, which has size {size}")
     index = as_value(tracing, i, "int")
 
     def taken(x: Value) -> Value:

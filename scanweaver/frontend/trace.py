@@ -245,7 +245,7 @@ class _Tracer:
         names = [array.name for array in (*self.signature.states, *self.spec.inputs)]
         parts = [*self.state_parts(), *self.input_parts()]
         block = Block(arg_types=[mlir_type(part.dtype) for part in parts])
-        tracing = Tracing(block, self.compute, self.axes, self.signature.time)
+        tracing = Tracing(block, self.compute, self.axes, self.signature.time, self.sizes)
         elements: list[Value] = []
         for argument, part in zip(block.args, parts, strict=True):
             argument.name_hint = part.name

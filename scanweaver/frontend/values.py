@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias
 
 from xdsl.dialects import arith
@@ -70,13 +70,16 @@ def mlir_type(short: str) -> IntegerType | FloatType:
 
 
 class Tracing:
-    """The step being traced: its block, the type that floats are computed in, the axes that exist."""
+    """The step being traced: its block, the type that floats are computed in, the axes that exist, sizes known."""
 
-    def __init__(self, block: Block, compute: str, axes: Iterable[str], time: str) -> None:
+    def __init__(
+        self, block: Block, compute: str, axes: Iterable[str], time: str, sizes: Mapping[str, int] | None = None
+    ) -> None:
         self.block = block
         self.compute = compute
         self.axes = frozenset(axes)
         self.time = time
+        self.sizes = sizes or {}
         self.in_user_code = False
         self._constants: dict[tuple[Kind, str], Value] = {}
 

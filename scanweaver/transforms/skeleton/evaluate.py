@@ -174,12 +174,27 @@ class Evaluator:
                 with self.write.rebinding({op.source_axis: self.position(op.target_axis)}):
                     return self.value(op.value, k)
             case recurrence.TakeOp():
-                index = self.write.to_i64(self.value(op.index, k))
-                with self.write.rebinding({op.axis_name: index}, one_step=self.time in self.axes[op.index]):
+                bound = {op.axis_name: self.taken_from(op, k)}
+                with self.write.rebinding(bound, one_step=self.time in self.axes[op.index]):
                     return self.value(op.value, k)
             case _:
                 operands = [self.value(operand, k) for operand in op.operands]
                 return self.copy(op, operands)[op.results.index(value)]
+
+    def taken_from(self, op: recurrence.TakeOp, k: int) -> SSAValue:
+        """The position that a value is taken from: one outside of the axis may stand where nothing is read of it
+        (behind a select), and takes the nearest one."""
+        axes = self.axes[op.index]
+        key = ("position", op.index, op.axis_name, k if self.time in axes else None)
+        scope = self.binder(axes)
+        if key not in scope.memo:
+            index = self.value(op.index, k)
+            with self.write.at(scope):
+                size = self.op.sizes[op.axis_name]
+                if not size:
+                    raise PassFailedException(f"take from axis {op.axis_name!r}, which has size 0")
+                scope.memo[key] = self.write.clamped(self.write.to_i64(index), 0, size - 1)
+        return scope.memo[key]
 
     def copy(self, op: Operation, operands: Sequence[SSAValue]) -> Sequence[SSAValue]:
         """The operation on these operands, over vector lanes where any of them is one."""

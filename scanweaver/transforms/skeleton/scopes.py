@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 from xdsl.dialects import arith, scf, vector
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerType, VectorType, i32, i64
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerType, VectorType, i1, i32, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from scanweaver.dialects.arith import CmpiOp, ExtUIOp, IndexCastOp, SelectOp, is_vector, like, split_type
+from scanweaver.dialects.arith import CmpiOp, ExtSIOp, ExtUIOp, IndexCastOp, SelectOp, is_vector, like, split_type
 
 OpT = TypeVar("OpT", bound=Operation)
 LoopBody = Callable[[SSAValue, Sequence[SSAValue]], Sequence[SSAValue]]
@@ -198,6 +198,11 @@ class Writer:
         """min(a, b), signed."""
         return self.value(arith.MinSIOp(a, b))
 
+    def clamped(self, value: SSAValue, lowest: int, highest: int) -> SSAValue:
+        """min(max(value, lowest), highest), signed; of a vector lane by lane."""
+        least = self.value(arith.MaxSIOp(*self.alike(value, self.constant(lowest))))
+        return self.value(arith.MinSIOp(*self.alike(least, self.constant(highest))))
+
     def is_less(self, a: SSAValue, b: SSAValue) -> SSAValue:
         return self.value(CmpiOp(a, b, "slt"))
 
@@ -220,11 +225,11 @@ class Writer:
         return self.value(arith.TruncIOp(value, i32))
 
     def to_i64(self, value: SSAValue) -> SSAValue:
-        """An index or integer (not negative), or a vector of them, as i64."""
+        """An index, a signed integer or a bool, or a vector of them, as i64."""
         element, type = split_type(value.type)[0], like(value.type, i64)
         if element == i64:
             return value
-        kind = IndexCastOp if isinstance(element, IndexType) else ExtUIOp
+        kind = IndexCastOp if isinstance(element, IndexType) else ExtUIOp if element == i1 else ExtSIOp
         return self.value(kind.create(operands=[value], result_types=[type]))
 
 
