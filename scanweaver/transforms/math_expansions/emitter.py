@@ -15,7 +15,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.rewriter import InsertPoint
 from xdsl.traits import IsolatedFromAbove
 
-from scanweaver.dialects.arith import split_type
+from scanweaver.dialects.arith import CmpiOp, SelectOp, split_type
 from scanweaver.transforms.functions import Functions
 
 Expansion: TypeAlias = Callable[..., SSAValue]
@@ -192,17 +192,14 @@ class Emitter:
         shifted = self.as_float(self.add_bits(whole, self.whole(self.format.bits_of(magic))))
         return self.sub(shifted, self.number(magic))
 
-    # choices: conditions are integers whose sign bit says yes (xDSL's comparisons and selections know no vectors)
+    # choices: conditions are integers whose sign bit says yes
 
     def all_ones_if_negative(self, bits: SSAValue) -> SSAValue:
         return self.emit(arith.ShRSIOp(bits, self.whole(self.format.bits - 1)))
 
     def choose(self, condition: SSAValue, yes: SSAValue, no: SSAValue) -> SSAValue:
-        """Float `yes` where `condition` is negative, else `no`: every bit of it, with no arithmetic on either."""
-        no = self.as_bits(no)
-        difference = self.emit(arith.XOrIOp(self.as_bits(yes), no))
-        chosen = self.and_bits(difference, self.all_ones_if_negative(condition))
-        return self.as_float(self.emit(arith.XOrIOp(chosen, no)))
+        """`yes` where `condition` is negative, else `no`."""
+        return self.emit(SelectOp(self.emit(CmpiOp(condition, self.whole(0), "slt")), yes, no))
 
     def keep_tiny(self, x: SSAValue, result: SSAValue) -> SSAValue:
         """`x` itself where it is so small that x + x² rounds to x: -0 keeps its sign, a denormal all its bits."""
