@@ -286,6 +286,7 @@ ARITHMETIC: dict[str, Callable[..., np.ndarray]] = {
     "arith.xori": np.bitwise_xor,
     "arith.shli": np.left_shift,
     "arith.shrsi": np.right_shift,
+    "arith.select": np.where,
 }
 
 
@@ -293,6 +294,9 @@ def evaluate(op: Operation, operands: list[np.ndarray]) -> np.ndarray:
     if isinstance(op, arith.ConstantOp):
         assert isinstance(op.value, builtin.FloatAttr | builtin.IntegerAttr)
         return np.array(op.value.value.data, np.float32 if op.result.type == builtin.f32 else np.int32)
+    if isinstance(op, arith.CmpiOp):
+        assert arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data] == "slt"
+        return np.less(*operands)
     if isinstance(op, arith.BitcastOp):
         return np.asarray(operands[0]).view(np.float32 if op.result.type == builtin.f32 else np.int32)
     if isinstance(op, llvm.CallIntrinsicOp):
