@@ -23,8 +23,10 @@ class Config:
     """Settings, read from the environment once and free to be assigned to at any time.
 
     `mlir_opt`: the mlir-opt to use; None looks for it (SCANWEAVER_MLIR_OPT).
-    `target`: what to compile for, "cpu" or a chip such as "sm_90"; None asks the tensors (SCANWEAVER_TARGET).
-    `batch_invariant`: choose schedules without looking at the number of rows or at measured times.
+    `target`: the chip to compile for, such as "sm_90", where the tensors are on a CUDA device; None asks the device.
+    Tensors on the CPU run there whatever it says; "cpu" is refused for tensors on a CUDA device. `explain`, `ir` and
+    `compile` without a target of their own take it, "cpu" too (SCANWEAVER_TARGET).
+    `batch_invariant`: choose schedules without looking at the number of rows.
     `cache_dir`: where compiled kernels are kept (SCANWEAVER_CACHE_DIR).
     """
 

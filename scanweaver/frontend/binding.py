@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
+from scanweaver.config import config
 from scanweaver.errors import SignatureError, UnsupportedError
 from scanweaver.frontend.arguments import Arguments, Decided, Options
 from scanweaver.frontend.dtypes import as_number, kind_of
@@ -124,7 +125,7 @@ class Binder:
 
     def _bound(self, items: list[Any], decided: Decided) -> tuple[Binding, list[Any], list[int | float]]:
         values: list[Any] = []
-        key: list[Any] = [decided]
+        key: list[Any] = [decided, config.target, config.batch_invariant]  # on which plans depend
         for i, item in enumerate(items):
             if type(item) is torch.Tensor or isinstance(item, torch.Tensor):
                 if item.requires_grad and torch.is_grad_enabled():

@@ -88,12 +88,22 @@ def arrangement(signature: Signature, return_last: bool, last_computed: bool) ->
 
 
 def target_of(device: torch.device) -> str:
-    """What to compile for: the host, or the device's chip."""
+    """What to compile for: the host, or the device's chip, or in place of that `config.target`.
+
+    Raises SignatureError for another device, and where `config.target` is no GPU's and the tensors are on one.
+    """
     if device.type == "cpu":
         return "cpu"
     if device.type != "cuda":
         raise SignatureError(f"expected tensors on the CPU or a CUDA device, got device {device}")
-    return config.target or _chip(device.index)
+    if config.target is None:
+        return _chip(device.index)
+    if not config.target.startswith("sm_"):
+        raise SignatureError(
+            f"config.target (SCANWEAVER_TARGET) is {config.target!r}, and the tensors are on {device}: expected a "
+            "GPU's chip, such as 'sm_90', or None for the device's own"
+        )
+    return config.target
 
 
 @cache

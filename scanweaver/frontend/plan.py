@@ -12,6 +12,7 @@ import torch
 from xdsl.dialects.builtin import ModuleOp
 
 from scanweaver.compiler import compile_module
+from scanweaver.config import config
 from scanweaver.dialects.iteration import IteratorKind
 from scanweaver.errors import SignatureError
 from scanweaver.executables import load
@@ -134,8 +135,10 @@ class Planner:
         return (*binding.layouts, *(layout for _, layout in binding.results_parts(traced.results)))
 
     def _hints(self, binding: Binding, parallel: Sequence[str]) -> Mapping[str, int]:
-        """Sizes as far as a schedule looks at them: rounded down to powers of two, rows as one product."""
-        return {axis: _class_of(binding.sizes[axis]) for axis in (*parallel, binding.time)}
+        """Sizes as far as a schedule looks at them: rounded down to powers of two. With `config.batch_invariant` a
+        schedule knows nothing of the rows."""
+        axes = (binding.time,) if config.batch_invariant else (*parallel, binding.time)
+        return {axis: _class_of(binding.sizes[axis]) for axis in axes}
 
 
 def _class_of(size: int) -> int:
