@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -512,6 +514,38 @@ def test_a_closed_over_tensor():
 def test_a_closed_over_number_is_fixed():
     half = 0.5
     assert "arith.constant 5.000000e-01" in str(trace("h[b]; x[b t]", lambda h, x: half * h + x))
+
+
+SCALARS: dict[str, Callable[[Any], Any]] = {
+    **{name: getattr(np, name) for name in ("float16", "float32", "float64", "longdouble", "int8", "uint8", "int64")},
+    **{f"array-{name}": functools.partial(np.array, dtype=name) for name in ("float32", "float64", "int32")},
+}
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "truediv", "pow", "lt", "le", "gt", "ge", "eq", "ne"])
+@pytest.mark.parametrize("scalar", SCALARS)
+def test_numpy_scalars_are_numbers_on_both_sides(scalar: str, name: str):
+    apply, c, x = getattr(operator, name), SCALARS[scalar](2), torch.tensor([0.5, 1.5, 2.0, 2.5])
+    torch.testing.assert_close(per_element(lambda h: apply(c, h), x), apply(2, x))
+    torch.testing.assert_close(per_element(lambda h: apply(h, c), x), apply(x, 2))
+
+
+@pytest.mark.parametrize("scalar", [np.complex64, np.complex128])
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "truediv", "pow"])
+def test_numpy_complex_scalars_too(scalar: Callable[[Any], Any], name: str):
+    apply, c, x = getattr(operator, name), scalar(1 + 2j), torch.tensor([0.5, 1.5, 2.0, 2.5])
+    for part, of in ((sw.real, torch.real), (sw.imag, torch.imag)):
+        left, right = of(apply(1 + 2j, x)), of(apply(x, 1 + 2j))
+        torch.testing.assert_close(per_element(lambda h: part(apply(c, h)), x), left, rtol=1e-5, atol=1e-5)  # noqa: B023
+        torch.testing.assert_close(per_element(lambda h: part(apply(h, c)), x), right, rtol=1e-5, atol=1e-5)  # noqa: B023
+
+
+@pytest.mark.parametrize("name", ["and_", "or_", "xor", "lshift", "rshift"])
+def test_numpy_integers_shift_and_mask_integers(name: str):
+    apply, k = getattr(operator, name), torch.tensor([1, 5, 12, 40])
+    for c in (np.int64(3), np.uint8(3), np.array(3)):
+        torch.testing.assert_close(per_element(lambda h: apply(c, h), k), apply(torch.tensor(3), k))  # noqa: B023
+        torch.testing.assert_close(per_element(lambda h: apply(h, c), k), apply(k, 3))  # noqa: B023
 
 
 def test_functions_want_a_steps_value():

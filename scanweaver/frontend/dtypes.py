@@ -65,13 +65,16 @@ def short_name(dtype: Any) -> str | None:
 
 
 def as_number(x: Any) -> complex | None:
-    """`x` as a Python bool, int, float or complex; None where it is no number."""
-    if isinstance(x, bool | int | float | complex):
+    """`x` as a Python bool, int, float or complex, NumPy's scalars and 0-d arrays too; None where it is no number."""
+    if type(x) in _PYTHON:
         return x
-    if (type(x).__module__, type(x).__name__) in (("numpy", "bool"), ("numpy", "bool_")):
+    of_numpy = type(x).__name__ if type(x).__module__ == "numpy" else ""
+    if of_numpy == "ndarray":
+        return as_number(x.item()) if x.shape == () else None
+    if of_numpy in ("bool", "bool_"):
         return bool(x)
     if isinstance(x, numbers.Integral):
         return int(x)
-    if isinstance(x, numbers.Real):
+    if isinstance(x, numbers.Real):  # np.float64, which is a float, too: its operators would ask ours again
         return float(x)
     return complex(x) if isinstance(x, numbers.Complex) else None

@@ -256,7 +256,7 @@ class Value(Misuse):
     def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Value:
         """`np.exp(h)` is refused; `np.float32(2) * h` is a number times a value."""
         for arg in args:
-            if is_tensor(arg):
+            if is_tensor(arg) and as_number(arg) is None:
                 refuse_foreign(arg)
         name = str(ufunc.__name__)
         if name not in OPERATORS or method != "__call__" or kwargs:
@@ -389,9 +389,9 @@ def power(base: Operand, exponent: Operand) -> Value:
     if isinstance(base, Value) and not isinstance(exponent, Value):
         number = as_number(exponent)
         if isinstance(number, int | float) and abs(number) <= 16 and float(number).is_integer():
-            if base.kind == "int" and not isinstance(exponent, float) and number < 0:
+            if base.kind == "int" and not isinstance(number, float) and number < 0:
                 refuse("an integer to a negative power: make it a float by `sw.cast(x, torch.float32)`")
-            x = base if isinstance(exponent, int) or base.kind == "complex" else floats("**", base)[0]
+            x = base if isinstance(number, int) or base.kind == "complex" else floats("**", base)[0]
             return _product(x, int(number))
         if number in (0.5, -0.5) and base.kind != "complex":
             (x,) = floats("**", base)
