@@ -626,3 +626,35 @@ def test_the_path_of_every_error_is_named_and_a_good_file_loads(saved: bytes, tm
     with pytest.raises(sw.ScanWeaverError, match="has the stages recurrence, scan"):
         fn.ir("ptx")
     assert repr(fn) == "<ewm for cpu: 2 variants>"
+
+
+# --- complex --------------------------------------------------------------------------------------------------------
+
+
+@DEVICES
+def test_complex_states_and_inputs(device: str) -> None:
+    @sw.recurrence("h[b n]:complex64; x[b t], lam[n], g[] -> y[b t], z[b n t]")
+    def lru(h: Any, x: Any, lam: Any, g: Any = 1.0) -> Any:
+        h = lam * h + x
+        return h, (sw.real(sw.sum(h, "n")), g * h)
+
+    c64, f32 = torch.complex64, torch.float32
+    made = lru.compile(target(device), dtypes={"x": f32, "lam": c64, "g": f32}, sizes={"n": 3}, strategy="serial")
+    x, lam = torch.rand(4, 20, device=device), torch.rand(3, device=device, dtype=c64) / 2
+    start = torch.rand(4, 3, device=device, dtype=c64)
+    for options in (
+        {},
+        {"init": start},
+        {"init": start.real},
+        {"init": 0.5},
+        {"init": 0.5 - 1j},
+        {"init": start.conj()},
+    ):
+        for given in (x, x.mT.contiguous().mT, torch.stack([x, x], -1)[..., 0]):
+            got = made(given, lam, 2.0, **options, return_last=True)
+            want = lru(given, lam, 2.0, **options, return_last=True, strategy="serial")
+            for mine, exact in zip(reference.flat(got), reference.flat(want), strict=True):
+                assert (mine.dtype, mine.stride()) == (exact.dtype, exact.stride())
+                torch.testing.assert_close(mine, exact, rtol=1e-5, atol=1e-6)
+    with pytest.raises(sw.SignatureError, match="argument `lam` of lru: this artifact was compiled for complex64"):
+        made(x, lam.real, 2.0)

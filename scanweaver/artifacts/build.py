@@ -32,7 +32,8 @@ from scanweaver.frontend.arguments import Options as CallOptions
 from scanweaver.frontend.binding import ANYWHERE, Binding, Layout, write_layouts
 from scanweaver.frontend.plan import Planner, Traced
 from scanweaver.frontend.request import Requested
-from scanweaver.frontend.trace import iteration_of, result_dtypes
+from scanweaver.frontend.specialization import Specialization
+from scanweaver.frontend.trace import iteration_of, parts_of, result_dtypes
 from scanweaver.gpu_exec.artifact import Artifact
 from scanweaver.schedule.choose import choose
 from scanweaver.transforms.pipelines import Options, before_schedule, stages
@@ -65,9 +66,10 @@ def compile_variants(
     variants: list[Variant] = []
     for form in forms:
         traced = planner.traced(bindings[form])
+        modules = _modules(planner, bindings[form], target, options, last=form == forms[-1])
         variants += [
             Variant(label, form, guard, planner.compiled(traced, module, target, compile_options))
-            for label, guard, module, compile_options in _modules(traced, target, options, last=form == forms[-1])
+            for label, guard, module, compile_options in modules
         ]
     contract = _contract(planner, bindings[CARRIED], parameters_defaults, target, options)
     explanation = explain([variants[0].artifact], contract.text, [str(variant) for variant in variants])
@@ -78,8 +80,8 @@ def first_variant(requested: Requested, target: str, options: CallOptions, *, to
     """What explanations are of where there was no call: a dense call of many rows, time contiguous. Without `tools` its
     stages end where theirs begin."""
     form = FRESH if requested.can_be_fresh else CARRIED
-    traced = requested.planner.traced(_binding(requested, form, options))
-    _, _, module, compile_options = next(_modules(traced, target, options, last=False))
+    binding = _binding(requested, form, options)
+    _, _, module, compile_options = next(_modules(requested.planner, binding, target, options, last=False))
     if tools:
         return compile_module(module, target, compile_options)
     texts, recipe, milliseconds = stages(module, target, compile_options)
@@ -126,10 +128,11 @@ def _contract(
 
 
 def _modules(
-    traced: Traced, target: str, options: CallOptions, *, last: bool
+    planner: Planner, binding: Binding, target: str, options: CallOptions, *, last: bool
 ) -> Iterator[tuple[str, Guard, ModuleOp, Options]]:
     """What to compile: by layouts, and rows where they make a difference; `last`: one serves every call."""
-    for label, layouts in _layouts(traced, target, last=last):
+    traced = planner.traced(binding)
+    for label, layouts in _layouts(traced, binding.specialization, target, last=last):
         module = traced.module.clone()
         write_layouts(module, layouts)
         plain = Options(options.parallel, options.strategy or "auto")
@@ -140,13 +143,18 @@ def _modules(
             yield label, rows.guard, module, replace(plain, sizes=rows.sizes)
 
 
-def _layouts(traced: Traced, target: str, *, last: bool) -> Iterator[tuple[str, list[Layout]]]:
+def _layouts(traced: Traced, spec: Specialization, target: str, *, last: bool) -> Iterator[tuple[str, list[Layout]]]:
     generic = iteration_of(traced.module)
     time = generic.time_axis
     arrays = (*generic.init_arrays, *generic.input_arrays, *generic.result_arrays)
+    whole = [True for _ in generic.init_arrays]
+    whole += [len(given.parts) == 1 for given in spec.inputs for _ in given.parts]
+    whole += [len(parts) == 1 for parts in map(parts_of, result_dtypes(traced.module)) for _ in parts]
 
     def of_timed(layout: Callable[[Array], Layout]) -> list[Layout]:
-        return [layout(array) if time in array.axes else ANYWHERE for array in arrays]
+        """A part of a complex array is nowhere contiguous."""
+        pairs = zip(arrays, whole, strict=True)
+        return [layout(array) if time in array.axes and is_whole else ANYWHERE for array, is_whole in pairs]
 
     if target != "cpu":
         yield TIME_ALIGNED, of_timed(lambda array: Layout(time, 16))

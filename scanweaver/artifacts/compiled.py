@@ -10,14 +10,14 @@ from typing import Any
 import torch
 
 from scanweaver.artifacts.contract import CARRIED, FRESH, Contract
+from scanweaver.artifacts.operands import Filling, Part, bound_parts
 from scanweaver.artifacts.variants import Variant
 from scanweaver.errors import ScanWeaverError
 from scanweaver.executables import load
 from scanweaver.explain.words import Explanation
-from scanweaver.frontend.binding import ANYWHERE, Binder, Binding, Layout
-from scanweaver.frontend.launching import Kernel, Plan, arrangement
+from scanweaver.frontend.binding import Binder, Binding
+from scanweaver.frontend.launching import Kernel, Plan, Results, arrangement
 from scanweaver.frontend.resolution import torch_dtype
-from scanweaver.frontend.specialization import Given
 from scanweaver.gpu_exec.artifact import write_atomically
 
 
@@ -59,32 +59,29 @@ class CompiledRecurrence:
     def _plan(self, binding: Binding) -> Any:
         contract = self.contract
         needed = contract.form(binding)
-        forms = (FRESH, CARRIED) if needed == FRESH else (CARRIED,)
-        for form in forms:
-            operands = [_Bound(given, binding, contract) for given in contract.operands(form)]
-            layouts = [operand.layout for operand in operands]
-            results = contract.results(form)
-            layouts += [binding.result_layout(axes, torch_dtype(dtype).itemsize) for axes, dtype in results]
+        for form in (FRESH, CARRIED) if needed == FRESH else (CARRIED,):
+            parts = [part for given in contract.operands(form) for part in bound_parts(given, binding, contract)]
+            results = [(axes, torch_dtype(dtype)) for axes, dtype in contract.results(form)]
+            layouts = [part.layout for part in parts]
+            layouts += [layout for _, layout in binding.results_parts(results)]
             for i, variant in enumerate(self.variants):
                 if variant.form == form and variant.serves(layouts, binding.sizes):
-                    return self._launched(i, binding, operands)
+                    return self._launched(i, binding, parts, results)
         raise contract.without_form(needed)
 
-    def _launched(self, i: int, binding: Binding, operands: Sequence[_Bound]) -> Any:
+    def _launched(self, i: int, binding: Binding, parts: Sequence[Part], results: Results) -> Any:
         contract, variant = self.contract, self.variants[i]
         key = (i, binding.device)
         if key not in self._kernels:
             self._kernels[key] = Kernel(variant.artifact, load(variant.artifact, binding.device))
         self._last = variant
-        results = [(axes, torch_dtype(dtype)) for axes, dtype in contract.results(variant.form)]
-        arrange = arrangement(
-            contract.signature, binding.specialization.return_last, contract.stores_last(variant.form)
-        )
-        plan = Plan(binding, [operand.strides for operand in operands], results, self._kernels[key], arrange)
-        as_given = [operand.index for operand in operands] == list(range(len(binding.strides)))
-        if as_given and not any(operand.is_filled for operand in operands):
+        with_last = binding.specialization.return_last
+        arrange = arrangement(contract.signature, with_last, contract.stores_last(variant.form))
+        plan = Plan(binding, [part.strides for part in parts], results, self._kernels[key], arrange)
+        as_given = [part.index for part in parts] == list(range(len(binding.strides)))
+        if as_given and not any(part.filled for part in parts):
             return plan
-        return _Filling(plan, operands, binding.device)
+        return Filling(plan, parts, binding.device)
 
     # --- looking ----------------------------------------------------------------------------------------------
 
@@ -116,49 +113,3 @@ class CompiledRecurrence:
 
     def __repr__(self) -> str:
         return f"<{self.contract.name} for {self.target}: {len(self.variants)} variants>"
-
-
-class _Bound:
-    """One operand of a kernel, and what a call gives for it: a tensor, a number, or nothing (a start)."""
-
-    def __init__(self, given: Given, binding: Binding, contract: Contract):
-        self.given = given
-        calls = binding.specialization.operands
-        self.index = next((i for i, operand in enumerate(calls) if operand.name == given.name), None)
-        self.is_filled = not given.scalar and (self.index is None or calls[self.index].scalar)
-        self.start = 0.0
-        if self.index is None:
-            self.start = next(s.start for s in contract.signature.states if s.name == given.name) or 0.0
-        if self.is_filled or self.index is None:
-            self.layout: Layout = ANYWHERE
-            self.strides = dict.fromkeys(given.axes, 0)
-        else:
-            self.layout = binding.layouts[self.index]
-            self.strides = {axis: binding.strides[self.index].get(axis, 0) for axis in given.axes}
-
-
-class _Filling:
-    """A plan whose kernel wants tensors where the call gives numbers: each becomes a tensor of one element."""
-
-    def __init__(self, plan: Plan, operands: Sequence[_Bound], device: torch.device):
-        self.plan = plan
-        self.device = device
-        self.operands = [
-            (operand.index, operand.start, torch_dtype(operand.given.dtype) if operand.is_filled else None)
-            for operand in operands
-        ]
-
-    @property
-    def artifact(self) -> Any:
-        return self.plan.artifact
-
-    def __call__(self, values: list[int | float]) -> Any:
-        kept: list[torch.Tensor] = []  # until the kernel is enqueued
-        mine: list[int | float] = []
-        for index, start, dtype in self.operands:
-            value = start if index is None else values[index]
-            if dtype is not None:
-                kept.append(filled := torch.full((), value, dtype=dtype, device=self.device))
-                value = filled.data_ptr()
-            mine.append(value)
-        return self.plan(mine)

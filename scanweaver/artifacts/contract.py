@@ -20,6 +20,10 @@ FRESH, CARRIED = "fresh", "carried"
 FORMS = (FRESH, CARRIED)
 """Fresh kernels start the states at the signature's numbers; carried ones read them, and store the last ones."""
 
+_KINDS = ("bool", "int", "float", "complex")
+_NUMBERS = {(kind, kind) for kind in _KINDS} | {("int", "float"), ("int", "complex"), ("float", "complex")}
+"""The kinds of Python numbers that serve for an input of a kind."""
+
 Result = tuple[tuple[str, ...], str]
 """Dimensions and short dtype of an output."""
 
@@ -107,9 +111,7 @@ class Contract:
             if came is None:
                 self._refuse(label, "compiled with it, got nothing")
             if came.scalar:
-                fits = kind_of(came.dtype) == kind_of(want.dtype) or (
-                    kind_of(came.dtype) == "int" and kind_of(want.dtype) == "float"
-                )
+                fits = (kind_of(came.dtype), kind_of(want.dtype)) in _NUMBERS
             elif want.scalar:
                 self._refuse(label, "compiled for a number, got a tensor: give its .item()")
             else:

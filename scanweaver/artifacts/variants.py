@@ -11,6 +11,7 @@ from scanweaver.artifacts.contract import FORMS, Contract
 from scanweaver.artifacts.plain import size_from, text_from
 from scanweaver.errors import ScanWeaverError
 from scanweaver.frontend.binding import Layout
+from scanweaver.frontend.specialization import Given
 from scanweaver.gpu_exec.abi import Operand
 from scanweaver.gpu_exec.artifact import Artifact
 
@@ -85,21 +86,21 @@ def _fits(layout: Layout, operand: Operand) -> bool:
 
 
 def _known(operand: Operand) -> tuple[Any, ...]:
-    return operand.role, operand.name, operand.axes, operand.dtype, operand.scalar
+    return operand.role, operand.axes, operand.dtype, operand.scalar
 
 
 def _expected(contract: Contract, form: str) -> list[tuple[Any, ...]]:
+    """What is known of a form's operands and results, of each part of what is complex."""
+
     def as_stored(short: str) -> str:
         return short.replace("u", "i")  # MLIR's integers have no sign
 
+    found: list[tuple[Any, ...]] = []
     inits = len(contract.operands(form)) - len(contract.inputs)
-    operands = [
-        ("init" if i < inits else "input", given.name, given.axes, as_stored(given.dtype), given.scalar)
-        for i, given in enumerate(contract.operands(form))
-    ]
-    names = [output.name for output in contract.signature.outputs]
-    names += [state.name for state in contract.states]
+    for i, given in enumerate(contract.operands(form)):
+        role = "init" if i < inits else "input"
+        found += [(role, given.axes, as_stored(part.dtype), given.scalar) for part in given.parts]
     for i, (axes, dtype) in enumerate(contract.results(form)):
         role = "output" if i < len(contract.outputs) else "last"
-        operands.append((role, names[i], axes, as_stored(dtype), False))
-    return operands
+        found += [(role, axes, as_stored(part.dtype), False) for part in Given("", axes, dtype).parts]
+    return found

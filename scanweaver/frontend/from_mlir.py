@@ -134,11 +134,10 @@ class TextSource:
         self.name = function.sym_name.data
         self.op = _held(function)
         self.signature: Signature = self._signature()
-        marked = function.attributes.get(RESULT_DTYPES)
-        dtypes = [type_name(result.element_type) for result in self.op.result_arrays]
-        if isinstance(marked, ArrayAttr):
-            dtypes = [dtype.data for dtype in cast("ArrayAttr[StringAttr]", marked)]
-        self.output_dtypes = dtypes[: self.op.num_outputs]
+        self.output_dtypes = [type_name(result.element_type) for result in self.op.result_arrays[: self.op.num_outputs]]
+        marked = cast("ArrayAttr[StringAttr] | None", function.attributes.get(RESULT_DTYPES))
+        if marked is not None and len(marked) == len(self.op.result_arrays):  # else parts of complex results
+            self.output_dtypes = [dtype.data for dtype in marked][: self.op.num_outputs]
 
     @property
     def fixed_sizes(self) -> Mapping[str, int]:

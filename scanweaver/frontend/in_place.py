@@ -43,8 +43,8 @@ class InPlace:
         return self.source.fixed_dtypes
 
     @property
-    def required_starts(self) -> bool:
-        return True
+    def required_starts(self) -> tuple[str, ...]:
+        return tuple(state.name for state in self.signature.states)
 
     def module(self, specialization: Specialization) -> ModuleOp:
         """The function's arguments are the source's, then the slots, then the pools of copied states."""
