@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+import scanweaver as sw
 from scanweaver.dialects.recurrence import GenericOp
 from scanweaver.errors import SignatureError, UnsupportedError
+from scanweaver.frontend import arguments
 from scanweaver.frontend.arguments import Options
 from scanweaver.frontend.binding import Binder, Binding, set_layouts
 from scanweaver.frontend.memory import dense_strides
@@ -18,6 +20,7 @@ from scanweaver.frontend.parameters import REQUIRED, read_parameters
 from scanweaver.frontend.signature import parse_signature
 from scanweaver.frontend.trace import trace_step
 from scanweaver.interpreters import run_module
+from scanweaver.schedule import choose
 
 SELECTIVE = "h[b d n]; u[b d t], dt[b d t], A[d n], B[b n t], C[b n t], D[d], z[b d t] -> y[b d t]"
 
@@ -303,12 +306,32 @@ def test_an_input_on_another_device():
         ({"parallel": "yes"}, "parallel='yes': expected one of 'auto', 'require', 'never', 'newton'"),
         ({"init": "zeros"}, "init of state `h[b d n]` of selective_scan: expected a tensor or a number, got str"),
         ({"init": (0.0, 1.0)}, "expected a tensor or a number (h[b d n]), got a tuple of 2"),
+        ({"init": [0.0, 1.0]}, "expected a tensor or a number (h[b d n]), got a list of 2"),
+        ({"strategy": "foo"}, "strategy='foo': expected one of 'auto', 'lanes', 'serial', 'blelloch'"),
+        ({"u": torch.zeros(2, 3, 5).to_sparse()}, "argument `u[b d t]` of selective_scan: expected a dense tensor"),
+        ({"A": torch.zeros(3, 4).to_sparse()}, "got layout sparse_coo: give x.to_dense()"),
+        ({"init": torch.zeros(3, 4).to_sparse()}, "init of state `h[b d n]` of selective_scan: expected a dense"),
         ({"init": torch.zeros(3, 4, dtype=torch.complex64)}, "expected float32, got complex64"),
         ({"init": torch.zeros(3, 4, dtype=torch.bool)}, "expected float32, got bool"),
     ],
 )
 def test_wrong_arguments(changes: dict[str, Any], wanted: str):
     assert wanted in refusal(SELECTIVE, selective_scan, **{**tensors(), **changes})
+
+
+@pytest.mark.parametrize("option", ["parallel", "strategy"])
+def test_a_wrong_option_is_refused_at_decoration(option: str):
+    with pytest.raises(SignatureError, match=f"{option}='foo': expected one of 'auto'"):
+        sw.recurrence("h[b]; x[b t]", **{option: "foo"})
+
+
+def test_strategies_are_those_of_the_schedule():
+    assert arguments.STRATEGIES == choose.STRATEGIES
+
+
+def test_a_decorator_without_its_signature():
+    with pytest.raises(SignatureError, match="expected the signature as text, got function: write it, as in"):
+        sw.recurrence(lambda h, x: h + x)  # type: ignore[arg-type]
 
 
 def test_too_many_and_twice():

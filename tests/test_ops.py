@@ -152,7 +152,7 @@ def test_affine_keeps_nan_and_inf_where_the_loop_has_them(rand: Any) -> None:
         (sw.ScanWeaverError, 'strategy="lanes" is for GPUs', lambda x: affine_scan(x, x, strategy="lanes")),
         (
             sw.ScanWeaverError,
-            "strategy is one of auto, lanes, serial, blelloch, got 'fast'",
+            "strategy='fast': expected one of 'auto', 'lanes', 'serial', 'blelloch'",
             lambda x: affine_scan(x, x, strategy="fast"),
         ),
     ],

@@ -589,10 +589,26 @@ def test_wrong_returns(text: str, returned: Callable[..., Any], wanted: str):
 def test_an_axis_that_is_not_reduced():
     message = refusal(lambda h, x, C: (h + x, C * h), "h[b n]; x[b n t], C[b n t] -> y[b t]", SignatureError)
     assert "output `y[b t]` is given a value that also varies over `n`" in message
-    assert 'sw.sum(y, "n")' in message and "test_trace.py:" in message
+    assert '`sw.sum(…, "n")`' in message and "test_trace.py:" in message
     assert message.splitlines()[-1].strip() == "^" * len("y[b t]")
     message = refusal(lambda h, x: h + x, "h[b]; x[b d t]", SignatureError)
     assert "state `h[b]` is given a value that also varies over `d`" in message
+
+
+@pytest.mark.parametrize(
+    "use", [lambda old, x: old, lambda old, x: old + x, lambda old, x: x * old, lambda old, x: -old]
+)
+def test_a_value_of_another_trace(use: Callable[..., Any]):
+    leaked: list[Any] = []
+    trace("h[b]; x[b t]", lambda h, x: leaked.append(x) or h + x)
+    for old in leaked:
+        assert "a value of another trace" in refusal(lambda h, x: use(old, x))  # noqa: B023
+        assert "a value of another trace" in refusal(lambda h, x: 2 * old)  # noqa: B023
+
+
+def test_a_long_line_is_cut():
+    message = refusal(lambda h, x: math.exp(h) + 0 * (1111111111111111111111 + 2222222222222222222222222222222222 + 33))
+    assert message.endswith("…") and len(message.splitlines()[-1]) < 130
 
 
 def test_a_tensor_returned():

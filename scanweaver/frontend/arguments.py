@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import copysign
 from typing import Any, NoReturn, cast
 
 from scanweaver.errors import SignatureError, UnsupportedError
@@ -13,6 +14,7 @@ from scanweaver.frontend.parameters import CALL_OPTIONS, REQUIRED, Parameters
 from scanweaver.frontend.signature import Signature
 
 PARALLEL = ("auto", "require", "never", "newton")
+STRATEGIES = ("auto", "lanes", "serial", "blelloch")
 _NOT_BUILT_YET = ("cu_seqlens", "group", "autotune")
 
 Constants = tuple[tuple[str, type[Any], Any], ...]
@@ -20,12 +22,21 @@ Constants = tuple[tuple[str, type[Any], Any], ...]
 
 @dataclass(frozen=True)
 class Options:
-    """The keywords of a call that are neither inputs nor constants nor `init`."""
+    """The keywords of a call that are neither inputs nor constants nor `init`.
+
+    Raises SignatureError for a `parallel` or `strategy` that there is not.
+    """
 
     return_last: bool = False
     reverse: bool = False
     parallel: str = "auto"
     strategy: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.parallel not in PARALLEL:
+            raise SignatureError(f"parallel={self.parallel!r}: expected one of {', '.join(map(repr, PARALLEL))}")
+        if self.strategy is not None and self.strategy not in STRATEGIES:
+            raise SignatureError(f"strategy={self.strategy!r}: expected one of {', '.join(map(repr, STRATEGIES))}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,12 +50,19 @@ class Decided:
     options: Options
 
 
+class _NegativeZero:
+    """Stands for the type of -0.0, which equals 0.0 and is another constant."""
+
+
+def _distinct(value: Any) -> type[Any]:
+    """The type of a constant, as far as equal values of it compile to the same kernel."""
+    return _NegativeZero if isinstance(value, float) and value == 0 and copysign(1, value) < 0 else type(value)
+
+
 class Arguments:
     """Puts the arguments of calls to `name` in order; `options` are its decorator's."""
 
     def __init__(self, name: str, signature: Signature, parameters: Parameters, options: Options) -> None:
-        if options.parallel not in PARALLEL:
-            _refuse_parallel(options.parallel)
         self.name = name
         self.signature = signature
         self.defaults = parameters.defaults
@@ -95,7 +113,7 @@ class Arguments:
         return [*inputs, *starts], self.plain if plain else self._decided(constants, self._options(options))
 
     def _decided(self, constants: Mapping[str, Any], options: Options) -> Decided:
-        typed: Constants = tuple((key, cast(type[Any], type(value)), value) for key, value in constants.items())
+        typed: Constants = tuple((key, _distinct(value), value) for key, value in constants.items())
         return self._known.setdefault((typed, options), Decided(typed, options))
 
     def _constant(self, key: str, value: Any) -> Any:
@@ -115,7 +133,8 @@ class Arguments:
             return self.no_starts
         if isinstance(init, tuple | list):
             if len(init) != len(states):  # pyright: ignore[reportUnknownArgumentType]
-                self._refuse_starts(f"a tuple of {len(init)}")  # pyright: ignore[reportUnknownArgumentType]
+                kind = "a list" if isinstance(init, list) else "a tuple"
+                self._refuse_starts(f"{kind} of {len(init)}")  # pyright: ignore[reportUnknownArgumentType]
             return list(init)  # pyright: ignore[reportUnknownArgumentType]
         if len(states) > 1:
             self._refuse_starts("one tensor" if is_tensor(init) else repr(init))
@@ -140,14 +159,8 @@ class Arguments:
             if not isinstance(given.get(key, False), bool):
                 raise SignatureError(f"{key}= of {self.name}: expected True or False, got {given[key]!r}")
         parallel = given.get("parallel", self.options.parallel)
-        if parallel not in PARALLEL:
-            _refuse_parallel(parallel)
         if parallel == "newton":
             raise UnsupportedError(f'parallel="newton" is not built yet: call {self.name} with "auto" or "never"')
         strategy = given.get("strategy", self.options.strategy)
         return_last = given.get("return_last", self.options.return_last)
         return Options(return_last, given.get("reverse", self.options.reverse), parallel, strategy)
-
-
-def _refuse_parallel(value: Any) -> NoReturn:
-    raise SignatureError(f"parallel={value!r}: expected one of {', '.join(map(repr, PARALLEL))}")

@@ -124,15 +124,21 @@ class Binder:
         return self._bound(*self.arguments.arranged(args, kwargs))
 
     def _bound(self, items: list[Any], decided: Decided) -> tuple[Binding, list[Any], list[int | float]]:
+        if torch._C._len_torch_dispatch_stack():  # pyright: ignore[reportPrivateUsage]
+            raise UnsupportedError(f"{self.name} is called while PyTorch traces (make_fx, fake tensors): not built yet")
         values: list[Any] = []
         key: list[Any] = [decided, config.target, config.batch_invariant]  # on which plans depend
         for i, item in enumerate(items):
             if type(item) is torch.Tensor or isinstance(item, torch.Tensor):
                 if item.requires_grad and torch.is_grad_enabled():
                     self._refuse_grad(i)
-                values.append(address := item.data_ptr())
+                try:
+                    values.append(address := item.data_ptr())
+                except RuntimeError:
+                    self._refuse_layout(i, item)
+                    raise
                 # The index alone hashes faster than the device; tensors without memory (meta) have it out.
-                device = item.get_device() if address else item.device
+                device = item.get_device() if address else self._device_without_memory(i, item)
                 key += (item.shape, item.stride(), item.dtype, device, address & 15)
             else:
                 if item is not None and type(item) not in (float, int, bool, complex):
@@ -209,6 +215,18 @@ class Binder:
             hint = ": wrap it by torch.from_numpy" if kind == "numpy.ndarray" else ""
             raise SignatureError(f"{self._label(i)}: expected a tensor or a number, got {kind}{hint}")
         return number
+
+    def _refuse_layout(self, i: int, item: torch.Tensor) -> None:
+        if item.layout != torch.strided:
+            layout = str(item.layout).removeprefix("torch.")
+            raise SignatureError(f"{self._label(i)}: expected a dense tensor, got layout {layout}: give x.to_dense()")
+
+    def _device_without_memory(self, i: int, item: torch.Tensor) -> torch.device:
+        """The device of an empty or a meta tensor; any other has its elements elsewhere (fake, functional, freed)."""
+        if item.numel() and item.device.type != "meta":
+            kind = type(item).__name__
+            raise SignatureError(f"{self._label(i)}: expected a tensor with memory of its own, got a {kind} without")
+        return item.device
 
     def _refuse_grad(self, i: int) -> NoReturn:
         raise UnsupportedError(

@@ -17,6 +17,9 @@ from typing import Any, NoReturn
 
 from scanweaver.errors import TraceError
 
+_LINE_WIDTH = 100
+"""Characters of a line of source in a message."""
+
 _OURS = "scanweaver.frontend"
 
 FUNCTIONS = frozenset(
@@ -92,6 +95,8 @@ def user_frame() -> FrameType | None:
 def source_line(filename: str, line: int) -> str:
     """`file.py:12: h = sw.exp(a) * h`: the file's base name only, so that the text does not depend on the machine."""
     text = linecache.getline(filename, line).strip()
+    if len(text) > _LINE_WIDTH:
+        text = text[: _LINE_WIDTH - 1] + "…"
     return f"{Path(filename).name}:{line}" + (f": {text}" if text else "")
 
 

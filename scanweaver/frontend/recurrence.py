@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from scanweaver.errors import UnsupportedError
+from scanweaver.errors import SignatureError, UnsupportedError
 from scanweaver.frontend.arguments import Options
 from scanweaver.frontend.parameters import Parameters, read_parameters
 from scanweaver.frontend.signature import parse_signature
@@ -157,10 +157,16 @@ def recurrence(
     order), `"require"`, `"never"`. `strategy`: `"auto"`, `"lanes"`, `"blelloch"`, `"serial"`; `"lanes"` and
     `"blelloch"`, which scans the lanes' folds by two sweeps in shared memory, are for GPUs and need a proof.
 
-    Raises SignatureError with a caret under the place for a wrong signature, or for parameters that do not match it.
+    Raises SignatureError with a caret under the place for a wrong signature, for parameters that do not match it,
+    and for a `parallel` or `strategy` that there is not.
     """
     if parallel == "newton":
         raise UnsupportedError('parallel="newton" is not built yet: use "auto", "require" or "never"')
+    if not isinstance(signature, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise SignatureError(
+            f"sw.recurrence: expected the signature as text, got {type(signature).__name__}: write it, as in "
+            '`@sw.recurrence("h[b]; x[b t]")`'
+        )
     parsed = parse_signature(signature, time=time, batch=batch)
     options = Options(parallel=parallel, strategy=strategy)
 

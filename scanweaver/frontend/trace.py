@@ -42,6 +42,7 @@ from scanweaver.frontend.values import (
     convert,
     mlir_type,
     number_kind,
+    refuse_leaked,
     tracing_of,
 )
 
@@ -265,6 +266,7 @@ class _Tracer:
         states = [part for i, value in enumerate(new_states) for part in self.state(tracing, i, value)]
         outputs = [self.output(tracing, i, value) for i, value in enumerate(new_outputs)]
         block.add_op(YieldOp(states, [part for value, dtype in outputs for part in store(tracing, value, dtype)]))
+        tracing.closed = True
         _erase_unused(block)
         return block, [dtype for _, dtype in outputs]
 
@@ -321,6 +323,8 @@ class _Tracer:
             if new.kind == "complex":
                 self.check_complex(new, "output", output, SHORT[output.dtype])
             return new, SHORT[output.dtype]
+        if self.signature.mode == "trajectories":
+            new = convert(new, kind_of(self.state_dtypes[i]))  # a state's values, whatever the step gave for them
         if new.kind == "float":
             return new, real_dtype(self.output_precision())
         if new.kind == "complex":
@@ -347,7 +351,8 @@ class _Tracer:
             raise SignatureError(
                 f"{role} `{array.name}`: expected a step's value or a number, got {_shape(value)}\n    {self.where}"
             )
-        tracing_of(value)
+        if tracing_of(value) not in (tracing, None):
+            refuse_leaked()
         if not isinstance(value, Value):
             number = as_number(value)
             assert number is not None
@@ -358,7 +363,7 @@ class _Tracer:
             source = f"\n    {value.source}" if value.source else ""
             self.signature.fail(
                 f"{role} `{array}` is given a value that also varies over `{axes}`: reduce it, as in "
-                f'`sw.sum({array.name}, "{axes}")`{source}',
+                f'`sw.sum(…, "{axes}")`{source}',
                 array.span,
             )
         return value

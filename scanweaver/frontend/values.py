@@ -81,10 +81,14 @@ class Tracing:
         self.time = time
         self.sizes = sizes or {}
         self.in_user_code = False
+        self.closed = False
         self._constants: dict[tuple[Kind, str], Value] = {}
 
     def emit(self, op: Operation, operands: Iterable[Value], kind: Kind, axes: frozenset[str] | None = None) -> Value:
         """Append `op`; its result varies over `axes`, by default over all that its operands vary over."""
+        operands = tuple(operands)
+        if self.closed or any(operand.tracing is not self for operand in operands):
+            refuse_leaked()
         if self.in_user_code and (frame := user_frame()) is not None:
             op.attributes[SOURCE] = StringAttr(source_line(frame.f_code.co_filename, frame.f_lineno))
         self.block.add_op(op)
@@ -94,6 +98,8 @@ class Tracing:
 
     def constant(self, number: complex, kind: Kind) -> Value:
         """A Python number as a value; one operation for each different number."""
+        if self.closed:
+            refuse_leaked()
         if kind == "complex":
             return complexes.pair(self, complex(number).real, complex(number).imag)
         assert not isinstance(number, complex)
@@ -109,6 +115,10 @@ class Tracing:
             self.block.add_op(op)
             self._constants[key] = Value(self, op.result, frozenset(), kind)
         return self._constants[key]
+
+
+def refuse_leaked() -> NoReturn:
+    refuse("a value of another trace: a step's values live while it runs once, so keep none of them outside of it")
 
 
 class Value(Misuse):
