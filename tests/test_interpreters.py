@@ -21,6 +21,7 @@ from scanweaver.dialects.recurrence import Recurrence
 from scanweaver.dialects.scan import Scan
 from scanweaver.errors import SignatureError, UnsupportedError
 from scanweaver.interpreters import run_module
+from scanweaver.transforms.convert_recurrence_to_scan import ConvertRecurrenceToScanPass
 
 
 def parse(text: str) -> ModuleOp:
@@ -670,3 +671,61 @@ def test_fold_tree_and_loop_agree(steps: int, seed: int, direction: str) -> None
     np.testing.assert_allclose(fold[0], h, rtol=1e-10, atol=1e-12)
     for one, other in zip(fold, tree, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
+
+
+# --- slots of a pool -----------------------------------------------------------------------------------------------
+
+
+def pooled(slots: str, parallel: str) -> ModuleOp:
+    """h is advanced in place; m, which lacks axis d, starts from a copy by row."""
+    module = function(
+        "%h: tensor<?x?xf64>, %copy: tensor<?xf64>, %xs: tensor<?x?x?xf64>, "
+        f"%slots: tensor<?x{slots}>, %m: tensor<?xbf16>",
+        ["tensor<?x?x?xf64>", "tensor<?x?xf64>", "tensor<?xbf16>"],
+        f"""recurrence.generic forward [b: parallel, d: parallel, t: time]
+          states(h[b, d] = %h[@b, d] : tensor<?x?xf64>, m[b] = %copy[b] : tensor<?xf64>)
+          inputs(x = %xs[b, d, t] : tensor<?x?x?xf64>)
+          slots(%slots[b] : tensor<?x{slots}>)
+          results(y[b, d, t] : tensor<?x?x?xf64>,
+                  last h[@b, d] into %h : tensor<?x?xf64>, last m[@b] into %m : tensor<?xbf16>)
+        {{
+        ^bb0(%old: f64, %count: f64, %x: f64):
+          %half = arith.constant 0.5 : f64
+          %decayed = arith.mulf %old, %half : f64
+          %new = arith.addf %decayed, %x : f64
+          %more = arith.addf %count, %half : f64
+          %sum = arith.addf %new, %more : f64
+          recurrence.yield states(%new : f64, %more : f64) outputs(%sum : f64)
+        }}""",
+    )
+    if parallel:
+        ConvertRecurrenceToScanPass(parallel).apply(Context(), module)
+        module.verify()
+    return module
+
+
+@pytest.mark.parametrize("slot_type", ["i32", "i64"])
+@pytest.mark.parametrize("parallel", ["", "require", "never"])
+@pytest.mark.parametrize("slots", [[3, -1, 0, -7], [1, 4, 2, 0], [-1, -1, -1, -1]])
+@pytest.mark.parametrize("steps", [0, 1, 5])
+def test_rows_use_their_slots(slot_type: str, parallel: str, slots: list[int], steps: int) -> None:
+    """A row without a slot gives 0 and writes nothing; slots that no row has stay as they are."""
+    h, m = uniform(5, 3), np.float32([1, 2, 3, 4, 5])
+    copy, x = uniform(4), uniform(4, 3, steps)
+    numbers = np.array(slots, np.int32 if slot_type == "i32" else np.int64)
+    want_h, want_m, want = h.copy(), m.copy(), np.zeros((4, 3, steps))
+    for row, slot in enumerate(slots):
+        if slot < 0:
+            continue
+        state, count = h[slot], copy[row]
+        for t in range(steps):
+            state, count = 0.5 * state + x[row, :, t], count + 0.5
+            want[row, :, t] = state + count
+        want_h[slot], want_m[slot] = state, count
+    y, last_h, last_m = run(pooled(slot_type, parallel), h, copy, x, numbers, m)
+    np.testing.assert_allclose(y, want, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(last_h, want_h, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(last_m, want_m, rtol=2**-8)
+    used = [slot for slot in slots if slot >= 0]
+    assert all(last_m[slot] == m[slot] for slot in range(5) if slot not in used)
+    assert all((last_m[slot].view(np.uint32) & 0xFFFF) == 0 for slot in used), "a bfloat16 has 8 bits of mantissa"

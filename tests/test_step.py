@@ -13,8 +13,14 @@ import reference
 import torch
 from poison import poisoned
 from torch import Tensor
+from xdsl.context import Context
+from xdsl.dialects import arith, builtin, func, math
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.parser import Parser
 
 import scanweaver as sw
+from scanweaver.dialects.recurrence import Recurrence
+from scanweaver.dialects.scan import Scan
 
 DEVICE = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 INDEX = pytest.mark.parametrize("index", [torch.int32, torch.int64])
@@ -144,9 +150,11 @@ def test_float64(device: str) -> None:
     h = start.clone()
     close(selective.step(*at(inputs, 0), state=h), y, 1e-13)
     close(h, new, 1e-13)
-    h = start.float()
-    close(selective.step(*at(inputs, 0), state=h), y, 1e-6)
-    close(h, new, 1e-6)
+    for kept in (torch.float32, torch.bfloat16, torch.float16):
+        h = start.to(kept)
+        new, y = selective_loop(h.double(), *at(inputs, 0))
+        close(selective.step(*at(inputs, 0), state=h), y, 1e-13)
+        close(h, new, reference.FLOOR[kept])
 
 
 # --- several states, kinds of signatures -----------------------------------------------------------------------------
@@ -236,6 +244,80 @@ def test_integers_bools_and_no_axes(device: str) -> None:
         y, count = door.step(x, torch.tensor(ok, device=device), state=(n, is_open))
         assert torch.equal(n, want_n.int()) and torch.equal(is_open, want_open)
         assert torch.equal(y, torch.where(want_open, x, -x)) and torch.equal(count, want_n.long())
+
+
+@sw.recurrence("h[b n]:complex64; a[n], x[b t], C[b n t] -> y[b t]")
+def rotation(h: Any, a: Any, x: Any, C: Any) -> Any:
+    h = a * h + x
+    return h, sw.real(sw.sum(C * h, "n"))
+
+
+@DEVICE
+@pytest.mark.parametrize("with_slots", [False, True])
+def test_complex_states(device: str, with_slots: bool) -> None:
+    """Real and imaginary parts in turns, in rows of a pool that are not dense."""
+    a = torch.polar(torch.full((6,), 0.9), torch.linspace(0, 3, 6)).to(device)
+    x, C = torch.rand(3, device=device), torch.rand(3, 6, dtype=torch.complex64, device=device)
+    memory = torch.rand(5, 12, dtype=torch.complex64, device=device)
+    before, pool = memory.clone(), memory[:, ::2]
+    slots = torch.tensor([4, -1, 0], device=device) if with_slots else None
+    states = pool if with_slots else pool[:3]
+    rows = [0, 2] if with_slots else [0, 1, 2]
+    used = [4, 0] if with_slots else [0, 1, 2]
+    want_h = a * states.clone()[used] + x[rows, None]
+    want = torch.zeros(3, device=device)
+    want[rows] = (C[rows].conj() * want_h).sum(1).real
+    close(rotation.step(a, x, C.conj(), state=states, slots=slots), want)
+    expected = before.clone()
+    expected[:, ::2][used] = want_h
+    close(torch.view_as_real(memory), torch.view_as_real(expected))
+    with pytest.raises(sw.SignatureError, match="a conjugated or negated view of it: resolve it first"):
+        rotation.step(a, x, C, state=states.conj(), slots=slots)
+
+
+@sw.recurrence("h[b]:complex64, n[b d]; a[b t], x[b d t] -> y[b d t]")
+def read_by_others(h: Any, n: Any, a: Any, x: Any) -> Any:
+    """h lacks axis d."""
+    h = a * h
+    return (h, n + x), n * sw.imag(h)
+
+
+@DEVICE
+@pytest.mark.parametrize("with_slots", [False, True])
+def test_a_complex_state_that_other_rows_read(device: str, with_slots: bool) -> None:
+    a = torch.rand(3, dtype=torch.complex64, device=device)
+    x = torch.rand(3, 50, device=device)
+    h, n = torch.rand(3, dtype=torch.complex64, device=device), torch.rand(3, 50, device=device)
+    slots = torch.tensor([2, 0, 1], device=device) if with_slots else None
+    order = [2, 0, 1] if with_slots else [0, 1, 2]
+    want_h, want_n = h.clone(), n.clone()
+    want_h[order], want = a * h[order], n[order] * (a * h[order]).imag[:, None]
+    want_n[order] += x
+    close(read_by_others.step(a, x, state=(h, n), slots=slots), want)
+    close(torch.view_as_real(h), torch.view_as_real(want_h))
+    close(n, want_n)
+
+
+@DEVICE
+def test_a_recurrence_from_text(device: str) -> None:
+    text = """
+    func.func @total(%x: tensor<?x?xf32>) -> tensor<?x?xf32> {
+      %zero = arith.constant 0.0 : f32
+      %y = recurrence.generic forward [b: parallel, t: time]
+        states(h[b] = %zero[] : f32)
+        inputs(x = %x[b, t] : tensor<?x?xf32>)
+        results(y[b, t] : tensor<?x?xf32>)
+      {
+      ^bb0(%h: f32, %x_t: f32):
+        %new = arith.addf %h, %x_t : f32
+        recurrence.yield states(%new : f32) outputs(%h : f32)
+      }
+      return %y : tensor<?x?xf32>
+    }"""
+    total = sw.from_mlir(text)
+    pool = torch.arange(4, dtype=torch.bfloat16, device=device)
+    y = total.step(torch.tensor([10.0, 20.0], device=device), state=pool, slots=torch.tensor([3, 1], device=device))
+    assert y.tolist() == [3, 1] and pool.tolist() == [0, 21, 2, 13]
 
 
 @DEVICE
@@ -449,12 +531,22 @@ def test_lowers_to_ptx_where_there_is_no_gpu(target: str, with_slots: bool, kept
     arguments = at(random_inputs("cpu", 2, 64, 16, 1), 0)
     made = selective.step.artifact_for(target, *arguments, state=torch.zeros(2, 64, 16, dtype=kept), slots=slots)
     assert f".target {target}" in made.stages["ptx"]
+    for stage in ("recurrence", "scan", "scheduled"):
+        parsed(made.stages[stage]).verify()
     assert [o.role for o in made.recipe.operands] == [
         "init", *["slots"] * with_slots, *["input"] * 5, "output", "last"
     ]  # fmt: skip
     cells = tuple(torch.zeros(shape) for shape in [(2, 4, 64), (2, 4), (2,)])
     made = memory_cell.step.artifact_for(target, *cell_inputs("cpu", 2, 4, 64), state=cells, slots=slots)
     assert f".target {target}" in made.stages["ptx"]
+    parsed(made.stages["recurrence"]).verify()
+
+
+def parsed(text: str) -> ModuleOp:
+    context = Context()
+    for dialect in (builtin.Builtin, func.Func, arith.Arith, math.Math, Recurrence, Scan):
+        context.load_dialect(dialect)
+    return Parser(context, text).parse_module()
 
 
 # --- refusals --------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, ModuleOp, StringAttr, TensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.rewriter import Rewriter
 
@@ -72,7 +72,7 @@ def advance_in_place(module: ModuleOp, specialization: Specialization) -> None:
         return value
 
     slots = specialization.slots
-    rows = [argument(slots, TensorType(mlir_type(slots.dtype), [-1]))] if slots else []
+    rows = [argument(slots, TensorType(mlir_type(slots.dtype), [DYNAMIC_INDEX]))] if slots else []
     pools = iter(specialization.pools)
     places = [
         argument(next(pools), init.type) if is_copy else init for init, is_copy in zip(op.inits, copied, strict=True)

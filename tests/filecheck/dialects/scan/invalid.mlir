@@ -1453,6 +1453,74 @@ func.func @f(%f: f32, %x: tensor<?x?xf32>) {
 
 // -----
 
+// CHECK: Operation does not verify: lanes and warps across time have no rows without a slot: the schedule is serial{{$}}
+func.func @f(%pool: tensor<?xf32>, %x: tensor<?x?xf32>, %slots: tensor<?xi32>) {
+  %y, %h = scan.generic forward [b: parallel, t: time]
+    states(h[b] = %pool[@b] : tensor<?xf32>)
+    inputs(x = %x[b, t] : tensor<?x?xf32>)
+    slots(%slots[b] : tensor<?xi32>)
+    results(y[b, t] : tensor<?x?xf32>, last h[@b] into %pool : tensor<?xf32>)
+    schedule #scan.schedule<target = "sm_90", order = [b], vector = "", lanes = 32, warps = 1, row_lanes = 1, row_warps = 1, steps = 4>
+  prelude {
+  ^bb0(%x_t: f32):
+    scan.yield %x_t : f32
+  } components {
+    scan.component "sum" [0] lift {
+    ^bb0(%v: f32):
+      scan.yield %v : f32
+    } combine {
+    ^bb0(%a: f32, %c: f32):
+      %s = arith.addf %a, %c : f32
+      scan.yield %s : f32
+    } apply {
+    ^bb0(%a: f32, %s: f32):
+      %n = arith.addf %a, %s : f32
+      scan.yield %n : f32
+    }
+  } step {
+  ^bb0(%s: f32, %v: f32):
+    %n = arith.addf %s, %v : f32
+    recurrence.yield states(%n : f32) outputs(%n : f32)
+  }
+  return
+}
+
+// -----
+
+// CHECK: Operation does not verify: vectors run along another axis than that of slots, got 'b'{{$}}
+func.func @f(%pool: tensor<?xf32>, %x: tensor<?x?xf32>, %slots: tensor<?xi32>) {
+  %y, %h = scan.generic forward [b: parallel, t: time]
+    states(h[b] = %pool[@b] : tensor<?xf32>)
+    inputs(x = %x[b, t] : tensor<?x?xf32>)
+    slots(%slots[b] : tensor<?xi32>)
+    results(y[b, t] : tensor<?x?xf32>, last h[@b] into %pool : tensor<?xf32>)
+    schedule #scan.schedule<target = "cpu", order = [], vector = "b", lanes = 1, warps = 1, row_lanes = 8, row_warps = 1, steps = 4>
+  prelude {
+  ^bb0(%x_t: f32):
+    scan.yield %x_t : f32
+  } components {
+    scan.component "sum" [0] lift {
+    ^bb0(%v: f32):
+      scan.yield %v : f32
+    } combine {
+    ^bb0(%a: f32, %c: f32):
+      %s = arith.addf %a, %c : f32
+      scan.yield %s : f32
+    } apply {
+    ^bb0(%a: f32, %s: f32):
+      %n = arith.addf %a, %s : f32
+      scan.yield %n : f32
+    }
+  } step {
+  ^bb0(%s: f32, %v: f32):
+    %n = arith.addf %s, %v : f32
+    recurrence.yield states(%n : f32) outputs(%n : f32)
+  }
+  return
+}
+
+// -----
+
 func.func @sweep_of_six(%q: f32, %p: i32, %m: !llvm.ptr<3>) {
   // CHECK: Operation does not verify: participants of a sweep are a power of two, 2 or more, got 6{{$}}
   scan.up_sweep [participants 6] elements(%q : f32) position(%p, %p : i32, i32) buffers(%m : !llvm.ptr<3>) combine {
