@@ -15,7 +15,7 @@
 // CHECK-DAG:    %[[ZERO:.*]] = arith.constant 0.000000e+00 : f32
 // CHECK:        %[[SLOT:.*]] = llvm.load {{.*}} : !llvm.ptr<1> -> i32
 // CHECK-NEXT:   %[[TAKEN:.*]] = arith.cmpi slt, %[[MINUS]], %[[SLOT]] : i32
-// CHECK-NEXT:   %[[PLACE:.*]] = arith.extui %[[SLOT]] : i32 to i64
+// CHECK-NEXT:   %[[PLACE:.*]] = arith.extsi %[[SLOT]] : i32 to i64
 // A pool at the slot, a copy at the row.
 // CHECK-NEXT:   %[[AT:.*]] = arith.muli %[[PLACE]], %stride_0_b : i64
 // CHECK:        %[[OLD:.*]] = llvm.getelementptr %[[H]][
