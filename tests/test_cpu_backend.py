@@ -412,6 +412,8 @@ CASES = {
     "normalised-one-row": Case("h[n]; x[n t]", normalised, {}, "n=16 t=19"),
 }
 
+WRITTEN = tuple(CASES)
+
 CASES |= {
     f"{name}-{layout}": replace(CASES[name], layout=layout)
     for name in ("affine", "selective", "selective-states", "conditions", "best", "outer")
@@ -474,7 +476,7 @@ class _Stopped(Exception):
     pass
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [*WRITTEN, "selective-bfloat16", "flags-reverse", "outer-sliced"])
 def test_every_pass_leaves_what_verifies_and_is_read_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def verified(module: ModuleOp, target: str, options: pipelines.Options) -> None:
         context = Context()
