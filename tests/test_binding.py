@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import scanweaver as sw
 from scanweaver.dialects.recurrence import GenericOp
@@ -434,3 +435,14 @@ def test_a_constant_without_a_default_is_needed():
 def test_an_input_cannot_be_called_as_an_option():
     with pytest.raises(SignatureError, match="input `init` is called as an option"):
         parameters("h[b]; init[b t]", lambda h, init: None)
+
+
+def test_tensors_without_memory_of_their_own_are_refused() -> None:
+    step = sw.recurrence("h[b]; a[b t], x[b t]")(lambda h, a, x: a * h + x)
+    x = torch.rand(3, 5)
+    freed = x.clone()
+    freed.untyped_storage().resize_(0)
+    with pytest.raises(sw.SignatureError, match=r"argument `a\[b t\]`.*with memory of its own"):
+        step(freed, x)
+    with pytest.raises(sw.UnsupportedError, match="while PyTorch traces"):
+        make_fx(lambda q: step(q, q))(x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -366,3 +367,45 @@ def test_lowers_to_ptx_where_there_is_no_gpu(program: Any, strategy: str, target
         return
     made = program.artifact_for(target, *arguments, strategy=strategy, return_last=True, reverse=True)
     assert f".target {target}" in made.stages["ptx"]
+
+
+# --- deep steps, many threads ----------------------------------------------------------------------------------------
+
+
+def test_a_step_of_many_operations_in_a_row() -> None:
+    x = torch.rand(3, 5)
+
+    def step(h: Any, x: Any) -> Any:
+        for _ in range(300):
+            x = x * 0.99 + 0.01
+        return h * 0.5 + x
+
+    h, last = sw.recurrence("h[b]; x[b t]")(step)(x), torch.zeros(3)
+    for t in range(5):
+        last = step(last, x[:, t])
+        torch.testing.assert_close(h[:, t], last)
+
+
+def test_first_calls_from_many_threads() -> None:
+    step = sw.recurrence("h[b]; a[b t], x[b t]")(lambda h, a, x: a * h + 17.25 * x)
+    gate, x = threading.Barrier(8), torch.rand(7, 33)
+    results: list[Any] = []
+
+    def call() -> None:
+        gate.wait()
+        results.append(step(x, x))
+
+    threads = [threading.Thread(target=call) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 8
+    assert all(torch.equal(result, results[0]) for result in results)
+
+
+def test_trajectories_are_floats_whatever_the_step_gives() -> None:
+    ones = sw.recurrence("h[b]; x[b t]")(lambda h, x: sw.where(x > 0, 1, 0))
+    x = torch.randn(3, 5)
+    assert torch.equal(ones(x), (x > 0).float())
+    assert ones(x.half()).dtype == torch.float16

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import copysign
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 from scanweaver.errors import SignatureError, UnsupportedError
 from scanweaver.frontend.misuse import is_tensor
@@ -56,7 +56,8 @@ class _NegativeZero:
 
 def _distinct(value: Any) -> type[Any]:
     """The type of a constant, as far as equal values of it compile to the same kernel."""
-    return _NegativeZero if isinstance(value, float) and value == 0 and copysign(1, value) < 0 else type(value)
+    negative_zero = isinstance(value, float) and not value and copysign(1, value) < 0
+    return _NegativeZero if negative_zero else cast(type[Any], type(value))
 
 
 class Arguments:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from threading import RLock
 from time import perf_counter
 from typing import Any
 
@@ -50,8 +51,13 @@ class Planner:
         self._traced: dict[Specialization, Traced] = {}
         self._kernels: dict[Any, Kernel] = {}
         self._remarked = False
+        self._lock = RLock()  # a first call traces and compiles; others wait for it
 
     def plan(self, binding: Binding) -> Plan:
+        with self._lock:
+            return self._plan(binding)
+
+    def _plan(self, binding: Binding) -> Plan:
         traced = self.traced(binding)
         kernel = self._kernel(binding, traced)
         with_last = binding.specialization.return_last

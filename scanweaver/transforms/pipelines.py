@@ -13,6 +13,7 @@ from xdsl.passes import ModulePass
 from scanweaver.dialects.scan import GenericOp
 from scanweaver.errors import NotAssociativeError, ScanWeaverError
 from scanweaver.gpu_exec.abi import RECIPE, Recipe, recipe_of
+from scanweaver.recursion import deep_recursion
 from scanweaver.transforms.convert_recurrence_to_scan import ConvertRecurrenceToScanPass
 from scanweaver.transforms.fuse_multiply_add import FuseMultiplyAddPass
 from scanweaver.transforms.regroup_products import RegroupProductsPass
@@ -63,8 +64,9 @@ def stages(module: ModuleOp, target: str, options: Options) -> tuple[dict[str, s
     recipe: Recipe | None = None
     for stage, sequence in _remaining(module, target, options):
         start = perf_counter()
-        for module_pass in sequence:
-            module_pass.apply(context, module)
+        with deep_recursion():
+            for module_pass in sequence:
+                module_pass.apply(context, module)
         if RECIPE in module.attributes:
             recipe = recipe_of(module)
             del module.attributes[RECIPE]  # the host's, not mlir-opt's
