@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import copysign
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from scanweaver.errors import SignatureError, UnsupportedError
 from scanweaver.frontend.misuse import is_tensor
