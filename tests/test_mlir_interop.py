@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import difflib
 import re
+import runpy
 from dataclasses import dataclass
 from functools import cache
 from io import StringIO
+from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+from documents import ROOT
 from xdsl.context import Context
 from xdsl.dialects import arith, llvm
 from xdsl.dialects import get_all_dialects as xdsl_dialects
@@ -21,12 +26,17 @@ from xdsl.ir import Operation
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
+import scanweaver as sw
+from scanweaver import compiler
 from scanweaver.dialects import get_all_dialects, gpu, nvvm
 from scanweaver.errors import ToolchainError
+from scanweaver.gpu_exec.abi import Recipe
+from scanweaver.gpu_exec.artifact import Artifact
 from scanweaver.gpu_exec.lower import assemble, to_ptx
 from scanweaver.gpu_exec.toolchain import INPUT, find, look, run_tool
 
 CHIP = "sm_90"
+GALLERY = sorted((ROOT / "examples" / "gallery").glob("*.py"))
 
 # Defaults that mlir-opt writes out and xDSL's dialects do not know or leave unset.
 UPSTREAM_DEFAULTS = (
@@ -104,6 +114,15 @@ def stored(value: str, type: str, *ptx: str) -> Case:
 
 def index(op: str, *ptx: str) -> Case:
     return stored(f"%k = {op}\n %r = arith.index_cast %k : index to i32", "i32", *ptx)
+
+
+def called(name: str, arguments: str, type: str, ptx: str) -> Case:
+    types = ", ".join([type] * len(arguments.split(", ")))
+    return stored(f'%r = llvm.call_intrinsic "llvm.{name}"({arguments}) : ({types}) -> {type}', type, ptx)
+
+
+def on_integers(op: str, ptx: str) -> Case:
+    return stored(f"%j = arith.trunci %n : i64 to i32\n %r = {op} %i, %j : i32", "i32", ptx)
 
 
 def intrinsic(name: str, ptx: str) -> Case:
@@ -243,7 +262,53 @@ CASES: dict[str, Case] = {
         r"st\.release\.gpu\.b32",
     ),
     "llvm_fma": stored("%r = llvm.intr.fma(%x, %y, %x) : (f32, f32, f32) -> f32", "f32", r"fma\.rn\.f32"),
+    "llvm_alloca": stored(
+        "%c = arith.constant 4 : i32\n %m = llvm.alloca %c x f32 : (i32) -> !llvm.ptr\n"
+        " %a = llvm.getelementptr %m[%i] : (!llvm.ptr, i32) -> !llvm.ptr, f32\n"
+        " llvm.store %x, %a : f32, !llvm.ptr\n %r = llvm.load %m : !llvm.ptr -> f32",
+        "f32",
+        r"st\.local\.b32",
+        r"ld\.local\.b32",
+    ),
+    "ex2_ftz_f32": intrinsic("ex2.approx.ftz.f32", r"ex2\.approx\.ftz\.f32"),
+    "fma_sat": called("nvvm.fma.rn.sat.f", "%x, %y, %x", "f32", r"fma\.rn\.sat\.f32"),
+    "fma_f32": called("fma.f32", "%x, %y, %x", "f32", r"fma\.rn\.f32"),
+    "fma_f64": called("fma.f64", "%d, %d, %d", "f64", r"fma\.rn\.f64"),
+    "sqrt_f32": called("sqrt.f32", "%x", "f32", r"sqrt\.rn\.f32"),
+    "sqrt_f64": called("sqrt.f64", "%d", "f64", r"sqrt\.rn\.f64"),
+    "fabs_f32": called("fabs.f32", "%x", "f32", r"abs\.f32"),
+    "fabs_f64": called("fabs.f64", "%d", "f64", r"abs\.f64"),
+    "copysign_f32": called("copysign.f32", "%x, %y", "f32", r"copysign\.f32"),
+    "copysign_f64": stored(
+        '%e = arith.extf %x : f32 to f64\n %r = llvm.call_intrinsic "llvm.copysign.f64"(%d, %e) : (f64, f64) -> f64',
+        "f64",
+        r"abs\.f64",
+        r"neg\.f64",
+    ),
+    "floor_f32": called("floor.f32", "%x", "f32", r"cvt\.rmi\.f32\.f32"),
+    "floor_f64": called("floor.f64", "%d", "f64", r"cvt\.rmi\.f64\.f64"),
+    "roundeven_f32": called("roundeven.f32", "%x", "f32", r"cvt\.rni\.f32\.f32"),
+    "roundeven_f64": called("roundeven.f64", "%d", "f64", r"cvt\.rni\.f64\.f64"),
     # arith
+    "andi": on_integers("arith.andi", r"and\.b32"),
+    "ori": on_integers("arith.ori", r"or\.b32"),
+    "xori": on_integers("arith.xori", r"xor\.b32"),
+    "shli": on_integers("arith.shli", r"shl\.b32"),
+    "shrsi": on_integers("arith.shrsi", r"shr\.s32"),
+    "shrui": on_integers("arith.shrui", r"shr\.u32"),
+    "subi": on_integers("arith.subi", r"sub\.s32"),
+    "muli": on_integers("arith.muli", r"mul\.lo\.s32"),
+    "divui": on_integers("arith.divui", r"div\.u32"),
+    "remui": on_integers("arith.remui", r"rem\.u32|div\.u32"),
+    "minsi": on_integers("arith.minsi", r"min\.s32"),
+    "maxsi": on_integers("arith.maxsi", r"max\.s32"),
+    "extui": stored(
+        "%e = arith.extui %i : i32 to i64\n %r = arith.muli %e, %n : i64",
+        "i64",
+        r"ld\.param\.b32\s+%rd\d",
+        r"mul\.lo\.s64",
+    ),
+    "subf": stored("%r = arith.subf %x, %y : f32", "f32", r"sub\.rn\.f32"),
     "addf": stored("%m = arith.mulf %x, %y : f32\n %r = arith.addf %m, %y : f32", "f32", r"mul\.rn\.f32", r"add\.rn"),
     "contract": stored(
         "%m = arith.mulf %x, %y fastmath<contract> : f32\n %r = arith.addf %m, %y fastmath<contract> : f32",
@@ -292,6 +357,17 @@ CASES: dict[str, Case] = {
     "math_absf": stored("%r = math.absf %x : f32", "f32", r"abs\.f32"),
     "math_copysign": stored("%r = math.copysign %x, %y : f32", "f32", r"copysign\.f32"),
     "math_sqrt_f64": stored("%r = math.sqrt %d : f64", "f64", r"sqrt\.rn\.f64"),
+    **{
+        f"math_{name}_{letter}": stored(f"%r = math.{name} {value} : {type}", type, pattern)
+        for name, pattern in {
+            **dict.fromkeys(("exp", "expm1", "log", "log2", "log1p", "sin", "cos", "tanh", "erf"), r"fma\.rn\.f\d\d"),
+            "floor": r"cvt\.rmi",
+            "roundeven": r"cvt\.rni",
+            "rsqrt": r"rsqrt\.approx",
+        }.items()
+        for letter, value, type in (("s", "%x", "f32"), ("d", "%d", "f64"))
+    },
+    "math_powf": stored("%r = math.powf %x, %y : f32", "f32", r"lg2|fma"),
     # scf
     "scf_for": stored(
         "%c0 = arith.constant 0 : i64\n %c1 = arith.constant 1 : i64\n"
@@ -428,6 +504,80 @@ def test_every_operation_of_gpu_and_nvvm_is_tried(ours: ModuleOp) -> None:
     # lower.py refuses it: upstream makes of it a static variable without size. tests/filecheck has its syntax.
     untried = {"gpu.dynamic_shared_memory"}
     assert {op.name for op in (*gpu.Gpu.operations, *nvvm.Nvvm.operations)} - tried == untried
+
+
+def names(module: ModuleOp) -> set[str]:
+    """Of operations, and of the intrinsics that are called."""
+    calls = [op for op in module.walk() if isinstance(op, llvm.CallIntrinsicOp)]
+    return {op.name for op in module.walk()} | {call.intrin.data for call in calls}
+
+
+ELEMENTWISE = (
+    *(sw.exp, sw.exp2, sw.expm1, sw.log, sw.log1p, sw.log2, sw.sqrt, sw.rsqrt, sw.sin, sw.cos, sw.tanh, sw.erf),
+    *(sw.sigmoid, sw.silu, sw.softplus, sw.relu, abs),
+)
+
+
+def every_function(h: Any, s: Any, x: Any, k: Any, m: Any) -> Any:
+    """A step with all that a step may say."""
+    terms = [function(x) for function in ELEMENTWISE]
+    terms += [
+        x / (x + 2),
+        x**x,
+        -x,
+        x - k,
+        sw.minimum(x, k),
+        sw.maximum(x, 0.3),
+        sw.logaddexp(x, 1.0),
+        sw.clamp(x, 0, 1),
+    ]
+    terms += [
+        sw.where(m & ~(x < 1) | (k == 3), x, 0.5),
+        sw.where(sw.isnan(x), 0.0, x),
+        sw.cast(x, "int32"),
+        sw.cast(x, "bfloat16"),
+    ]
+    terms += [(k << 2) ^ (k >> 1) | (k & 7), k * k - k, sw.minimum(k, 5), abs(k), sw.maximum(k, 2)]
+    total = sum(terms)
+    h = 0.5 * h + total
+    s = sw.exp(-x * x) * s + sw.argmax(h, "n") + sw.max(h, "n") + sw.take(h, k & 3, "n")
+    return (h, s), (sw.sum(h * x, "n"), sw.logsumexp(h, "n"), sw.where(m, s, -s))
+
+
+@pytest.fixture
+def no_further(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Compilations end at the stage `gpu`: no tool is started, and nothing of it is kept."""
+
+    def to_artifact(name: str, texts: dict[str, str], recipe: Recipe) -> Artifact:
+        return Artifact(name, CHIP, recipe, texts, {}, {}, {}, {})
+
+    monkeypatch.setattr(compiler, "_to_artifact", lambda _: to_artifact)
+    monkeypatch.setattr(sw.config, "cache_dir", tmp_path)
+
+
+def used(program: Any, call: dict[str, Any], **options: Any) -> set[str]:
+    return names(parsed(program.artifact_for(CHIP, **call, **options).stages["gpu"]))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "strategy"),
+    [(torch.float32, "lanes"), (torch.float32, "blelloch"), (torch.float64, "serial"), (torch.bfloat16, "serial")],
+)
+def test_whatever_a_step_says_is_tried(dtype: torch.dtype, strategy: str, ours: ModuleOp, no_further: None) -> None:
+    signature = "h[b n], s[b]; x[b t], k[b t], m[b t] -> y[b t], l[b t], z[b t]"
+    program = sw.recurrence(signature)(every_function)
+    x = torch.rand(2, 9, dtype=dtype)
+    call = {"x": x, "k": torch.ones(2, 9, dtype=torch.int32), "m": x > 0.5, "init": (torch.zeros(2, 4), None)}
+    assert used(program, call, strategy=strategy) - names(ours) == set()
+
+
+@pytest.mark.parametrize("file", GALLERY, ids=lambda file: file.stem)
+def test_all_that_the_gallery_uses_is_tried(file: Path, ours: ModuleOp, no_further: None) -> None:
+    def rand(*shape: int, low: float = -1.0, high: float = 1.0) -> torch.Tensor:
+        return low + (high - low) * torch.rand(shape)
+
+    program, call = runpy.run_path(str(file))["example"](rand)
+    assert used(program, call) - names(ours) == set()
 
 
 def test_constructors_build_what_the_text_says() -> None:
