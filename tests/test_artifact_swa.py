@@ -24,6 +24,7 @@ from seed import SEED
 import scanweaver as sw
 from scanweaver.artifacts import swa
 from scanweaver.artifacts.compiled import CompiledRecurrence
+from scanweaver.config import config
 from scanweaver.cpu_exec import host
 from scanweaver.gpu_exec import archive
 from scanweaver.gpu_exec.archive import DamagedArtifactError, pack, unpack
@@ -151,11 +152,24 @@ def test_serial_gives_the_bits_of_a_call(device: str) -> None:
     def step(h: Any, a: Any, x: Any) -> Any:
         return a * h + x
 
-    made = step.compile(target(device), dtypes=torch.float32)
+    made = step.compile(target(device), dtypes=torch.float32, init=True)
     u, a = inputs(device, 3, 5, 77)[:2]
     for options in ({}, {"init": 0.5, "return_last": True}):
         got, want = made(a, u, **options), step(a, u, **options)
         assert all(torch.equal(x, y) for x, y in zip(reference.flat(got), reference.flat(want), strict=True))
+
+
+def test_rows_decide_nothing_where_they_must_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = compiled_states("cpu")
+    many = inputs("cpu", 2, 32, 40)
+    few = [many[0][:, :3], many[1][:, :3], many[2][:3], many[3], many[4], many[5][:3]]
+    made(*many)
+    assert made._last is not None and made._last.guard.sizes == (("d", 16),)
+    monkeypatch.setattr(config, "batch_invariant", True)
+    assert torch.equal(made(*many)[:, :3], made(*few))
+    assert not made._last.guard.sizes
+    fewest = ewm.compile("sm_90", dtypes=torch.float32, init=False, return_last=False)
+    assert all(not variant.guard.rows for variant in fewest.variants)
 
 
 # --- in another process ---------------------------------------------------------------------------------------------
@@ -271,13 +285,13 @@ def test_scalar_inputs_are_numbers_or_tensors() -> None:
 
 def test_constants_may_be_left_out_and_come_back_with_every_bit(tmp_path: Path) -> None:
     x = torch.rand(2, 5)
-    for by in (0.1, math.inf, 3):
+    for by in (0.1, math.inf, 3, -0.0):
         made = ewm.compile("cpu", dtypes=torch.float32, init=False, return_last=False, by=by)
         made.save(tmp_path / "a.swa")
         fn = sw.load(tmp_path / "a.swa")
         assert torch.equal(fn(x), ewm(x, by=by))
         assert torch.equal(fn(x, by=by), ewm(x, by=by))
-        for other in (2.5, float(by)) if type(by) is int else (2.5,):
+        for other in (2.5, float(by)) if type(by) is int else (2.5, -by):
             with pytest.raises(sw.SignatureError, match=r"constant `by` of ewm: this artifact was compiled for"):
                 fn(x, by=other)
 
@@ -289,7 +303,7 @@ def test_leading_axes() -> None:
 
     with pytest.raises(sw.SignatureError, match=r"how many axes `\.\.\.` stands for, as in leading=2"):
         walk.compile("cpu", dtypes=torch.float32)
-    made = walk.compile("cpu", dtypes=torch.float32, leading=2)
+    made = walk.compile("cpu", dtypes=torch.float32, leading=2, init=True)
     x, a = torch.rand(3, 4, 10), torch.rand(1, 4, 10)
     for init in (None, 0.5, torch.rand(4)):
         got, want = made(x, a, init=init, return_last=True), walk(x, a, init=init, return_last=True)
@@ -305,7 +319,8 @@ def test_states_of_several_types_and_the_last_states_alone() -> None:
     def count(n: Any, top: Any, x: Any, ok: Any, w: Any) -> Any:
         return sw.where(ok, n + 1, n), sw.where(ok, sw.maximum(top, w * x), top)
 
-    made = count.compile("cpu", dtypes={"x": torch.float64, "ok": torch.bool, "w": torch.float64}, parallel="never")
+    dtypes = {"x": torch.float64, "ok": torch.bool, "w": torch.float64}
+    made = count.compile("cpu", dtypes=dtypes, init=True, parallel="never")
     x, w = torch.randn(4, 30, dtype=torch.float64), torch.rand(3, dtype=torch.float64)
     ok = torch.rand(4, 30) > 0.5
     for init in (None, (2, None), (torch.arange(4), torch.zeros(3))):
@@ -639,7 +654,8 @@ def test_complex_states_and_inputs(device: str) -> None:
         return h, (sw.real(sw.sum(h, "n")), g * h)
 
     c64, f32 = torch.complex64, torch.float32
-    made = lru.compile(target(device), dtypes={"x": f32, "lam": c64, "g": f32}, sizes={"n": 3}, strategy="serial")
+    dtypes = {"x": f32, "lam": c64, "g": f32}
+    made = lru.compile(target(device), dtypes=dtypes, sizes={"n": 3}, init=True, strategy="serial")
     x, lam = torch.rand(4, 20, device=device), torch.rand(3, device=device, dtype=c64) / 2
     start = torch.rand(4, 3, device=device, dtype=c64)
     for options in (

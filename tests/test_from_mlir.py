@@ -211,7 +211,7 @@ def test_a_proof_and_a_schedule_are_taken_as_they_are() -> None:
         (sw.SignatureError, "`h` names two arrays", WRITTEN.replace("inputs(a = ", "inputs(h = ")),
         (
             sw.UnsupportedError,
-            "one: output 'y' is sampled; expected one at every step",
+            "one: output 'y' is sampled; only outputs at every step are built",
             REVERSED.replace("results(y[t] :", "results(sampled 4 y[t] :"),
         ),
     ],

@@ -23,6 +23,7 @@ from scanweaver.artifacts.compiled import CompiledRecurrence
 from scanweaver.artifacts.contract import CARRIED, FORMS, FRESH, Contract
 from scanweaver.artifacts.variants import Guard, Variant
 from scanweaver.compiler import compile_module
+from scanweaver.config import config
 from scanweaver.dialects import scan
 from scanweaver.dialects.iteration import Array, IterationOp, IteratorKind
 from scanweaver.dialects.schedule import ScheduleAttr
@@ -113,7 +114,7 @@ def _contract(
         signature.time,
         signature.batch,
         tuple(defaults),
-        spec.constants,
+        tuple((name, value) for name, _, value in spec.constants),
         spec.leading,
         spec.inputs,
         tuple(init for init in spec.inits if init is not None),
@@ -182,7 +183,7 @@ def _along(array: Array, axis: str, generic: IterationOp) -> Layout:
 
 def _row_classes(generic: scan.GenericOp, target: str, strategy: str) -> list[RowClass]:
     """Many rows and few, where a schedule tells them apart."""
-    if generic.schedule is not None:
+    if generic.schedule is not None or config.batch_invariant:
         return [RowClass({}, Guard())]
     rows = generic.axes_of_kind(IteratorKind.PARALLEL)
 

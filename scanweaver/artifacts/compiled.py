@@ -11,7 +11,8 @@ import torch
 
 from scanweaver.artifacts.contract import CARRIED, FRESH, Contract
 from scanweaver.artifacts.operands import Filling, Part, bound_parts
-from scanweaver.artifacts.variants import Variant
+from scanweaver.artifacts.variants import Guard, Variant
+from scanweaver.config import config
 from scanweaver.errors import ScanWeaverError
 from scanweaver.executables import load
 from scanweaver.explain.words import Explanation
@@ -50,7 +51,7 @@ class CompiledRecurrence:
         binding, operands, values = self._binder.bind(args, kwargs)
         plan = binding.plan
         if plan is None:
-            self.contract.check(binding)
+            self.contract.check(binding, self._binder.arguments.plain.constants)
             binding.plan = plan = self._plan(binding)
         results = plan(values)
         del operands
@@ -65,6 +66,8 @@ class CompiledRecurrence:
             layouts = [part.layout for part in parts]
             layouts += [layout for _, layout in binding.results_parts(results)]
             for i, variant in enumerate(self.variants):
+                if config.batch_invariant and variant.guard != Guard():
+                    continue  # which rows there are decides nothing
                 if variant.form == form and variant.serves(layouts, binding.sizes):
                     return self._launched(i, binding, parts, results)
         raise contract.without_form(needed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 from scanweaver.artifacts.plain import axes_from, dtype_from, size_from, text_from, to_plain, value_from
 from scanweaver.errors import ScanWeaverError, SignatureError
@@ -40,7 +40,7 @@ class Contract:
     time: str
     batch: str
     defaults: tuple[Any, ...]
-    constants: Constants
+    constants: tuple[tuple[str, Any], ...]
     leading: tuple[str, ...]
     inputs: tuple[Given, ...]
     states: tuple[Given, ...]
@@ -56,7 +56,7 @@ class Contract:
     @property
     def parameters(self) -> Parameters:
         """A call may leave the constants out."""
-        return Parameters(self.defaults, {name: value for name, _, value in self.constants})
+        return Parameters(self.defaults, dict(self.constants))
 
     @property
     def axes(self) -> frozenset[str]:
@@ -83,8 +83,8 @@ class Contract:
 
     # --- what it was not compiled for -------------------------------------------------------------------------
 
-    def check(self, binding: Binding) -> None:
-        """Raises SignatureError that says what in a call it was not compiled for."""
+    def check(self, binding: Binding, constants: Constants) -> None:
+        """Raises SignatureError that says what in a call it was not compiled for; `constants` are its own, bound."""
         device = binding.device.type
         if (self.target == "cpu") != (device == "cpu"):
             self._refuse("", f"compiled for {self.target}, the tensors are on {binding.device}")
@@ -92,9 +92,9 @@ class Contract:
         for state, init in zip(self.states, binding.specialization.inits, strict=True):
             if init is None and state.name in self.required:
                 self._refuse(f"init of state `{state.name}`", "compiled from a text that takes it, got nothing")
-        for (name, _, want), (_, kind, came) in zip(self.constants, binding.specialization.constants, strict=True):
-            if type(want) is not kind or (want != came and not (want != want and came != came)):
-                self._refuse(f"constant `{name}`", f"compiled for {want!r}, got {came!r}")
+        for (name, *want), (_, *came) in zip(constants, binding.specialization.constants, strict=True):
+            if want != came and not all(value != value for _, value in (want, came)):  # NaN is NaN
+                self._refuse(f"constant `{name}`", f"compiled for {want[1]!r}, got {came[1]!r}")
         for name in ("reverse", "parallel", "strategy"):
             want, came = getattr(self.options, name), getattr(binding.options, name)
             if want != came:
@@ -144,9 +144,7 @@ class Contract:
             "time": self.time,
             "batch": self.batch,
             "defaults": [to_plain(default, f"the default of {self.name}") for default in self.defaults],
-            "constants": {
-                name: to_plain(value, f"constant `{name}` of {self.name}") for name, _, value in self.constants
-            },
+            "constants": {name: to_plain(value, f"constant `{name}` of {self.name}") for name, value in self.constants},
             "leading": len(self.leading),
             "inputs": [vars(given) for given in self.inputs],
             "states": [vars(given) for given in self.states],
@@ -167,7 +165,7 @@ class Contract:
             text_from(plain["time"]),
             text_from(plain["batch"]),
             tuple(map(value_from, plain["defaults"])),
-            tuple((name, cast(type[Any], type(value)), value) for name, value in constants.items()),
+            tuple(constants.items()),
             tuple(f"_{i}" for i in range(size_from(plain["leading"]))),
             tuple(map(_given, plain["inputs"])),
             tuple(map(_given, plain["states"])),
