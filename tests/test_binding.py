@@ -171,7 +171,10 @@ def test_outputs_are_nested_as_the_first_input_with_time():
     assert bound.result_strides(("b", "d", "t")) == (15, 1, 3)
     assert bound.result_strides(("t", "d", "b")) == (3, 1, 15)
     assert bound.result_strides(("b", "d", "n")) == (12, 4, 1)  # the last state
-    assert bound.result_layout(("b", "d", "t"), 4).contiguous == "d"
+    ((_, layout),) = bound.result_parts(("b", "d", "t"), torch.float32)
+    assert layout.contiguous == "d"
+    parts = bound.result_parts(("b", "d", "t"), torch.complex64)
+    assert [(strides, layout.contiguous) for strides, layout in parts] == [({"b": 30, "d": 2, "t": 6}, "")] * 2
     assert dense_strides(("b", "t"), {"b": 4, "t": 5}, {"b": 0, "t": 1}) == (5, 1)
     assert dense_strides(("b", "d", "n", "t"), {"b": 2, "d": 3, "n": 7, "t": 5}, {"b": 15, "t": 3, "d": 1}) == (
         105,

@@ -28,6 +28,8 @@ def to_plain(value: Any, label: str) -> Any:
             return {"int": str(value)}
         case float() if type(value) is float:
             return {"float": value.hex()}
+        case complex() if type(value) is complex:
+            return {"complex": [value.real.hex(), value.imag.hex()]}
         case str() if type(value) is str:
             return {"str": value}
         case tuple() if type(value) is tuple:  # pyright: ignore[reportUnknownArgumentType]
@@ -52,6 +54,9 @@ def value_from(plain: Any) -> Any:
             return int(text_from(text))
         case "float":
             return float.fromhex(text_from(text))
+        case "complex":
+            re, im = (float.fromhex(text_from(part)) for part in text)
+            return complex(re, im)
         case "str":
             return text_from(text)
         case "tuple":

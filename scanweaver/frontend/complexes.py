@@ -141,7 +141,7 @@ def negated(x: Value) -> Value:
 
 
 def quotient(a: Operand, b: Operand) -> Value:
-    """a / b by Smith (Commun. ACM 5(8), 1962): nothing overflows on the way to a result that does not.
+    """a / b by Smith (Commun. ACM 5(8), 1962): no square is taken that may overflow where the result does not.
 
     Only b is chosen between and divided by, so that a quotient stays linear in a.
     """
@@ -256,7 +256,10 @@ def _log1p(x: Value) -> Value:
 def _sqrt(x: Value) -> Value:
     """The root whose real part is not negative."""
     re, im = real_parts(x)
-    root = _real(mathd.SqrtOp, 0.5 * absolute(x) + 0.5 * abs(re))
+    large, ratio = _scaled(x)
+    along = values.select(abs(re) >= abs(im), 1.0, ratio)
+    of_ratio = _real(mathd.SqrtOp, 1.0 + ratio * ratio) + along
+    root = _real(mathd.SqrtOp, large) * _real(mathd.SqrtOp, 0.5 * of_ratio)
     other = values.select(root > 0, im / (2.0 * root), im)
     right = re >= 0
     return pair(

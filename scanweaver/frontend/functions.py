@@ -16,7 +16,7 @@ from xdsl.dialects import math as mathd
 from xdsl.ir import Operation, SSAValue
 
 from scanweaver.dialects.recurrence import ReduceOp, RenameOp, TakeOp
-from scanweaver.errors import SignatureError, UnsupportedError
+from scanweaver.errors import SignatureError
 from scanweaver.frontend import complexes
 from scanweaver.frontend.dtypes import LONG, as_number, kind_of, real_dtype, short_name
 from scanweaver.frontend.misuse import FUNCTIONS, refuse, user_source
@@ -33,6 +33,7 @@ from scanweaver.frontend.values import (
     is_complex,
     is_infinite,
     is_nan,
+    narrowed,
     promote,
     select,
     tracing_of,
@@ -263,7 +264,7 @@ def _rounded(value: Value, short: str) -> Value:
         return value
     if short == "f64":
         refuse("`sw.cast` to the precision of float64: a step computes in float64 where one of its inputs is float64")
-    narrow = tracing.emit(arith.TruncFOp(value.ssa, float_type(short)), (value,), "float")
+    narrow = narrowed(value, short)
     return tracing.emit(arith.ExtFOp(narrow.ssa, float_type(tracing.compute)), (narrow,), "float")
 
 
@@ -325,12 +326,15 @@ def min(x: Operand, axes: str) -> Any:
 
 
 def argmax(x: Operand, axes: str) -> Any:
-    """The position of the largest over one axis, the first of equals: an integer."""
+    """The position of the largest, the first of equals: an integer.
+
+    Over several axes it is counted with the last of them innermost, as in `sw.argmax(x, "d n")`: d · size of n + n.
+    """
     return _position("argmax", x, axes)
 
 
 def argmin(x: Operand, axes: str) -> Any:
-    """The position of the smallest over one axis, the first of equals: an integer."""
+    """The position of the smallest, the first of equals, counted as `argmax` does: an integer."""
     return _position("argmin", x, axes)
 
 
@@ -438,13 +442,15 @@ def _reduce(kind: str, x: Value, axes: tuple[str, ...]) -> Value:
 
 
 def _position(name: str, x: Operand, axes: str) -> Value:
-    value, names = _over(name, x, axes)
-    if len(names) > 1:
-        raise UnsupportedError(
-            f"sw.{name} over several axes at once is not built yet, got {axes!r}\n    {user_source()}"
-        )
+    value, (axis, *others) = _over(name, x, axes)
     (value,) = promote(f"sw.{name}", value)
-    return value.tracing.emit(ReduceOp(name, value.ssa, names), (value,), "int", value.axes - set(names))
+    if not others:
+        return value.tracing.emit(ReduceOp(name, value.ssa, (axis,)), (value,), "int", value.axes - {axis})
+    inner = _position(name, value, " ".join(others))
+    outer = _position(name, _reduce(name.removeprefix("arg"), value, tuple(others)), axis)
+    ones = select(compare("==", value, value), 1, 1)
+    count = take(_reduce("add", ones, tuple(others)), 0, axis)
+    return outer * count + take(inner, outer, axis)
 
 
 def _wrong_axis(message: str) -> NoReturn:

@@ -41,6 +41,7 @@ from scanweaver.frontend.values import (
     as_value,
     convert,
     mlir_type,
+    narrowed,
     number_kind,
     refuse_leaked,
     tracing_of,
@@ -420,8 +421,9 @@ def _store(tracing: Tracing, value: Value, dtype: str) -> SSAValue:
         return value.ssa
     if kind == "int":
         return tracing.emit(arith.TruncIOp(value.ssa, type), (value,), kind).ssa
-    op = arith.ExtFOp(value.ssa, type) if dtype == "f64" else arith.TruncFOp(value.ssa, type)
-    return tracing.emit(op, (value,), kind).ssa
+    if dtype != "f64":
+        return narrowed(value, dtype).ssa
+    return tracing.emit(arith.ExtFOp(value.ssa, type), (value,), kind).ssa
 
 
 # --- words ------------------------------------------------------------------------------------------------------

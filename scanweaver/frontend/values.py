@@ -362,6 +362,13 @@ def convert(x: Value, kind: Kind) -> Value:
     return tracing.emit(op, (x,), kind)
 
 
+def narrowed(x: Value, short: str) -> Value:
+    """A float rounded to a narrower type, of 16 bits by way of float32, as PyTorch does it."""
+    for step in ("f32", short) if x.tracing.compute == "f64" and short in ("f16", "bf16") else (short,):
+        x = x.tracing.emit(arith.TruncFOp(x.ssa, float_type(step)), (x,), "float")
+    return x
+
+
 # --- arithmetic -------------------------------------------------------------------------------------------------
 
 _ARITHMETIC: dict[str, tuple[Any, Any]] = {
