@@ -1,17 +1,14 @@
-"""The CPU: selective scan and affine scan against PyTorch loops, and what calls cost the host.
+"""Checks and times the CPU back end against a loop over time in PyTorch: selective scan and affine scan, float32.
 
-    python bench/cpu.py [--out bench/results/cpu.json]
+    python bench/cpu.py [--out bench/results/cpu.json] [--threads 2]
 
-Run it on an idle machine. A loop's time is the better of PyTorch's own number of threads and one; ours is a median.
+Both are the quickest of several repeats, warm, the loop on all threads or on one, so that other programs on the machine
+flatter nobody; every result is held against the step in float64 first. "ns" is a state's step, over all threads.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,37 +17,43 @@ from typing import Any
 import provenance
 import torch
 import torch.nn.functional as F
-from baselines.sequential import pytorch_loop
 from spine import affine, affine_reference, error, selective_reference, selective_scan
 
-import scanweaver as sw
-from scanweaver.config import config
-
 SELECTIVE = [(1, 64, 1024), (1, 256, 512), (1, 1536, 1024)]
-AFFINE = [(64, 4096), (4096, 4096)]
+AFFINE = [(256, 512), (4096, 4096), (64, 65536)]
+STATES = 16
 
 
-def seconds(call: Callable[[], Any], repeats: int) -> float:
+def quickest(call: Callable[[], Any], seconds: float) -> float:
+    """The time of the quickest call within some seconds, at least three of them."""
     call()
-    times = []
-    for _ in range(repeats):
-        begin = time.perf_counter()
+    best, count, end = float("inf"), 0, time.perf_counter() + seconds
+    while count < 3 or time.perf_counter() < end:
+        start = time.perf_counter()
         call()
-        times.append(time.perf_counter() - begin)
-    return statistics.median(times)
+        best, count = min(best, time.perf_counter() - start), count + 1
+    return best
 
 
-def loop_seconds(call: Callable[[], Any], repeats: int = 3) -> float:
+def quickest_loop(call: Callable[[], Any], seconds: float) -> float:
+    """A loop's time, on all threads or on one: small steps are quicker without waiting for each other."""
     threads = torch.get_num_threads()
-    found = []
-    for count in {1, threads}:
-        torch.set_num_threads(count)
-        found.append(seconds(call, repeats))
+    times = [quickest(call, seconds)]
+    torch.set_num_threads(1)
+    times.append(quickest(call, seconds))
     torch.set_num_threads(threads)
-    return min(found)
+    return min(times)
 
 
-def selective_loop(u: Any, dt: Any, A: Any, B: Any, C: Any, D: Any, z: Any) -> torch.Tensor:
+def selective_loop(
+    u: torch.Tensor,
+    dt: torch.Tensor,
+    A: torch.Tensor,
+    B: torch.Tensor,
+    C: torch.Tensor,
+    D: torch.Tensor,
+    z: torch.Tensor,
+) -> torch.Tensor:
     dt = F.softplus(dt)
     h = torch.zeros(*u.shape[:2], A.shape[1])
     steps = []
@@ -60,79 +63,65 @@ def selective_loop(u: Any, dt: Any, A: Any, B: Any, C: Any, D: Any, z: Any) -> t
     return (torch.stack(steps, 2) + D[:, None] * u) * F.silu(z)
 
 
-def selective_row(b: int, d: int, t: int, n: int = 16) -> dict[str, Any]:
-    u, dt, z = (torch.randn(b, d, t) for _ in range(3))
-    inputs = (u, dt - 2, -torch.rand(d, n) - 0.1, torch.randn(b, n, t), torch.randn(b, n, t), torch.randn(d), z)
-    wrong = error(selective_scan(*inputs), selective_reference(*inputs))
-    assert wrong < 1e-6, wrong
-    ours, loop = seconds(lambda: selective_scan(*inputs), 30), loop_seconds(lambda: selective_loop(*inputs))
-    return row("selective", {"b": b, "d": d, "t": t, "n": n}, wrong, ours, loop, ours * 1e9 / (b * d * t * n))
+def affine_loop(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    h = torch.zeros(a.shape[0])
+    steps = []
+    for t in range(a.shape[1]):
+        h = a[:, t] * h + b[:, t]
+        steps.append(h)
+    return torch.stack(steps, 1)
 
 
-def affine_row(rows: int, steps: int) -> dict[str, Any]:
-    a, b = torch.rand(rows, steps), torch.randn(rows, steps)
-    wrong = error(affine(a, b), affine_reference(a, b))
-    assert wrong < 1e-6, wrong
-    ours, loop = seconds(lambda: affine(a, b), 30), loop_seconds(lambda: pytorch_loop(a, b))
-    return row("affine", {"rows": rows, "t": steps}, wrong, ours, loop, ours * 1e9 / (rows * steps))
+def over_time(*shape: int, channels: bool) -> torch.Tensor:
+    value = torch.randn(shape)
+    return value.transpose(-1, -2).contiguous().transpose(-1, -2) if channels else value
 
 
-def row(suite: str, shape: dict[str, int], wrong: float, ours: float, loop: float, each: float) -> dict[str, Any]:
-    return {
-        "suite": suite,
-        **shape,
-        "error": wrong,
-        "ms": ours * 1e3,
-        "loop ms": loop * 1e3,
-        "times faster": loop / ours,
-        "ns a state and step": each,
-    }
+def bench_selective(b: int, d: int, t: int, channels: bool) -> dict[str, Any]:
+    def timed(*shape: int) -> torch.Tensor:
+        return over_time(*shape, channels=channels)
+
+    u, dt, z, B, C = timed(b, d, t), timed(b, d, t) - 2, timed(b, d, t), timed(b, STATES, t), timed(b, STATES, t)
+    args = (u, dt, -torch.rand(d, STATES) - 0.1, B, C, torch.randn(d), z)
+    err = error(selective_scan(*args), selective_reference(*args))
+    ours, loop = quickest(lambda: selective_scan(*args), 1.5), quickest_loop(lambda: selective_loop(*args), 1.5)
+    return {"suite": "selective", "b": b, "d": d, "t": t, "channels": channels, "ms": ours * 1e3, "loop ms": loop * 1e3,
+            "times": loop / ours, "ns": ours * 1e9 / (b * d * t * STATES), "error": err,
+            "compile ms": sum(selective_scan.artifact(*args).milliseconds.values())}  # fmt: skip
 
 
-def host_costs() -> dict[str, float]:
-    """Milliseconds: cold compile, from disk, import, scanweaver-opt --help; microseconds: a warm call."""
-    u, dt, z = (torch.randn(1, 16, 8) for _ in range(3))
-    inputs = (u, dt, -torch.rand(16, 16), torch.randn(1, 16, 8), torch.randn(1, 16, 8), torch.randn(16), z)
-    sw.affine_scan(u, dt)  # imports are not the compilation's
-    config.cache_dir = Path(tempfile.mkdtemp())
-
-    def first_call() -> float:
-        fresh = sw.recurrence(selective_scan.signature.text)(selective_scan.__wrapped__)
-        begin = time.perf_counter()
-        fresh(*inputs)
-        return (time.perf_counter() - begin) * 1e3
-
-    cold, *from_disk = (first_call() for _ in range(6))
-    tiny = [value[..., :1] for value in inputs]
-    tiny[2], tiny[5] = inputs[2], inputs[5]
-    warm = seconds(lambda: selective_scan(*tiny), 2000) * 1e6
-    starts = {
-        "import scanweaver": [sys.executable, "-c", "import scanweaver"],
-        "python": [sys.executable, "-c", "pass"],
-        "scanweaver-opt --help": ["scanweaver-opt", "--help"],
-    }
-    times = {
-        name: seconds(lambda c=c: subprocess.run(c, check=True, capture_output=True), 7) for name, c in starts.items()
-    }
-    return {
-        "cold compile ms": cold,
-        "from disk ms": statistics.median(from_disk),
-        "warm call us": warm,
-        "import scanweaver ms": (times["import scanweaver"] - times["python"]) * 1e3,
-        "scanweaver-opt --help ms": times["scanweaver-opt --help"] * 1e3,
-    }
+def bench_affine(rows: int, steps: int, channels: bool) -> dict[str, Any]:
+    a, b = over_time(rows, steps, channels=channels).sigmoid(), over_time(rows, steps, channels=channels)
+    err = error(affine(a, b), affine_reference(a, b))
+    ours, loop = quickest(lambda: affine(a, b), 1.0), quickest_loop(lambda: affine_loop(a, b), 1.0)
+    add = quickest(lambda: torch.add(a, b), 0.5)  # the same traffic, and memory for the result as well
+    gb = 3 * rows * steps * 4 / 1e9
+    return {"suite": "affine", "rows": rows, "steps": steps, "channels": channels, "ms": ours * 1e3,
+            "loop ms": loop * 1e3, "times": loop / ours, "GB/s": gb / ours, "torch.add GB/s": gb / add, "error": err}  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path)
-    out = parser.parse_args().out
-    rows = [*(selective_row(*shape) for shape in SELECTIVE), *(affine_row(*shape) for shape in AFFINE)]
-    costs = host_costs()
-    for each in (*rows, costs):
-        print({key: round(value, 9) if isinstance(value, float) else value for key, value in each.items()}, flush=True)
-    if out is not None:
-        provenance.write(out, {"rows": rows, "host": costs})
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    rows: list[dict[str, Any]] = []
+
+    def show(row: dict[str, Any]) -> None:
+        assert row["error"] <= 1e-6, row
+        rows.append(row)
+        print(
+            {k: round(v, 9 if k == "error" else 3) if isinstance(v, float) else v for k, v in row.items()}, flush=True
+        )
+
+    for channels in (False, True):
+        for shape in SELECTIVE:
+            show(bench_selective(*shape, channels))
+        for rows_steps in AFFINE:
+            show(bench_affine(*rows_steps, channels))
+    if arguments.out is not None:
+        provenance.write(arguments.out, {"threads": arguments.threads, "rows": rows})
 
 
 if __name__ == "__main__":
