@@ -97,7 +97,8 @@ def bench_affine(rows: int, steps: int, channels: bool) -> dict[str, Any]:
     add = quickest(lambda: torch.add(a, b), 0.5)  # the same traffic, and memory for the result as well
     gb = 3 * rows * steps * 4 / 1e9
     return {"suite": "affine", "rows": rows, "steps": steps, "channels": channels, "ms": ours * 1e3,
-            "loop ms": loop * 1e3, "times": loop / ours, "GB/s": gb / ours, "torch.add GB/s": gb / add, "error": err}  # fmt: skip
+            "loop ms": loop * 1e3, "times": loop / ours, "GB/s": gb / ours, "torch.add GB/s": gb / add,
+            "error": err}  # fmt: skip
 
 
 def main() -> None:
