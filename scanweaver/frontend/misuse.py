@@ -95,8 +95,9 @@ def user_frame() -> FrameType | None:
 def source_line(filename: str, line: int) -> str:
     """`file.py:12: h = sw.exp(a) * h`: the file's base name only, so that the text does not depend on the machine."""
     text = linecache.getline(filename, line).strip()
+    text = text.encode("ascii", "backslashreplace").decode()  # xDSL does not read back what it prints of other letters
     if len(text) > _LINE_WIDTH:
-        text = text[: _LINE_WIDTH - 1] + "…"
+        text = text[: _LINE_WIDTH - 3] + "..."
     return f"{Path(filename).name}:{line}" + (f": {text}" if text else "")
 
 
