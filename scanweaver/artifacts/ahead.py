@@ -45,7 +45,7 @@ def compile_ahead(
     requested, options = _requested(recurrence, {**request, **decided}, assume=False, return_last=bool(return_last))
     forms = [FRESH] * (init is not True and return_last is not True)
     forms += [CARRIED] * (init is not False or return_last is not False)
-    return compile_variants(requested, recurrence.parameters.defaults, target, options, forms)
+    return compile_variants(requested, target, options, forms)
 
 
 def explained(

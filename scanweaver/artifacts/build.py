@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -53,7 +52,7 @@ class RowClass:
 
 
 def compile_variants(
-    requested: Requested, parameters_defaults: Sequence[Any], target: str, options: CallOptions, forms: Sequence[str]
+    requested: Requested, target: str, options: CallOptions, forms: Sequence[str]
 ) -> CompiledRecurrence:
     """The recurrence for every call that the request describes. `options.return_last`: what calls return by default.
 
@@ -72,7 +71,7 @@ def compile_variants(
             Variant(label, form, guard, planner.compiled(traced, module, target, compile_options))
             for label, guard, module, compile_options in modules
         ]
-    contract = _contract(planner, bindings[CARRIED], parameters_defaults, target, options)
+    contract = _contract(requested, bindings[CARRIED], target, options)
     explanation = explain([variants[0].artifact], contract.text, [str(variant) for variant in variants])
     return CompiledRecurrence(contract, variants, explanation)
 
@@ -100,25 +99,23 @@ def _binding(requested: Requested, form: str, options: CallOptions) -> Binding:
     )
 
 
-def _contract(
-    planner: Planner, carried: Binding, defaults: Sequence[Any], target: str, options: CallOptions
-) -> Contract:
-    source, signature, spec = planner.source, planner.source.signature, carried.specialization
+def _contract(requested: Requested, carried: Binding, target: str, options: CallOptions) -> Contract:
+    planner, signature, spec = requested.planner, requested.signature, carried.specialization
     traced = planner.traced(carried)
     outputs = len(traced.results) - len(signature.states)
     dtypes = result_dtypes(traced.module)
     return Contract(
-        source.name,
+        requested.name,
         target,
         signature.text,
         signature.time,
         signature.batch,
-        tuple(defaults),
+        requested.parameters.defaults,
         tuple((name, value) for name, _, value in spec.constants),
         spec.leading,
         spec.inputs,
         tuple(init for init in spec.inits if init is not None),
-        source.required_starts,
+        planner.source.required_starts,
         tuple((axes, dtype) for (axes, _), dtype in zip(traced.results[:outputs], dtypes, strict=False)),
         tuple((axis, carried.sizes[axis]) for axis in planner.touched(carried)),
         options,
