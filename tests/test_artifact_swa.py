@@ -69,13 +69,14 @@ def compiled_ewm() -> CompiledRecurrence:
 
 
 def inputs(device: str, batch: int, channels: int, steps: int) -> list[torch.Tensor]:
+    """Of one sign: nothing cancels, so that few numbers are as accurate as many."""
     generator = torch.Generator(device).manual_seed(SEED)
 
     def draw(*shape: int) -> torch.Tensor:
-        return torch.rand(shape, generator=generator, device=device) * 2 - 1
+        return torch.rand(shape, generator=generator, device=device)
 
     u, dt = draw(batch, channels, steps), draw(batch, channels, steps)
-    return [u, dt, -draw(channels, N).abs(), draw(batch, N, steps), draw(batch, N, steps), draw(channels)]
+    return [u, dt, -draw(channels, N), draw(batch, N, steps), draw(batch, N, steps), draw(channels)]
 
 
 # --- what it computes -----------------------------------------------------------------------------------------------
@@ -102,7 +103,7 @@ def strided(x: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("size", [(1, 1, 1), (2, 3, 0), (0, 3, 5), (2, 5, 33), (3, 40, 64), (1, 7, 1000), (70, 32, 20)])
 def test_any_sizes_and_strides(device: str, lay: Callable[[torch.Tensor], torch.Tensor], size: Any) -> None:
     given = [lay(x) for x in inputs(device, *size)]
-    full = torch.linspace(-1, 1, size[0] * size[1] * N, device=device).reshape(size[0], size[1], N)
+    full = torch.linspace(0, 1, size[0] * size[1] * N, device=device).reshape(size[0], size[1], N)
     for init in (None, 0.25, full, full[:1, :, :1], full.mT.contiguous().mT):
         with poisoned():
             got = compiled_states(device)(*given, init=init, return_last=True)
