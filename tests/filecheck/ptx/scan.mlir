@@ -1,6 +1,6 @@
-// RUN: scanweaver-opt %s -p 'convert-recurrence-to-scan,schedule-scan,lower-scan-to-gpu,lower-block-scan,lower-math-for-gpu' -t ptx | filecheck %s
-// RUN: scanweaver-opt %s -p 'convert-recurrence-to-scan,schedule-scan{strategy=serial},lower-scan-to-gpu,lower-block-scan,lower-math-for-gpu' -t ptx | filecheck %s --check-prefix SERIAL
-// RUN: scanweaver-opt %s -p 'convert-recurrence-to-scan,schedule-scan{target=sm_100 sizes="r=64,t=65536"},lower-scan-to-gpu,lower-block-scan,lower-math-for-gpu' -t 'ptx{chip=sm_100}' | filecheck %s --check-prefix SPLIT
+// RUN: scanweaver-opt %s -p 'fuse-multiply-add,convert-recurrence-to-scan,schedule-scan,lower-scan-to-gpu,lower-block-scan,lower-math-for-gpu' -t ptx | filecheck %s
+// RUN: scanweaver-opt %s -p 'fuse-multiply-add,convert-recurrence-to-scan,schedule-scan{strategy=serial},lower-scan-to-gpu,lower-block-scan,lower-math-for-gpu' -t ptx | filecheck %s --check-prefix SERIAL
+// RUN: scanweaver-opt %s -p 'fuse-multiply-add,convert-recurrence-to-scan,schedule-scan{target=sm_100 sizes="r=64,t=65536"},lower-scan-to-gpu,lower-block-scan,lower-math-for-gpu' -t 'ptx{chip=sm_100}' | filecheck %s --check-prefix SPLIT
 
 // A whole kernel, from the recurrence to PTX: a lane reads 16 bytes of each input, five rounds of three shuffles and one to
 // move up, multiply-adds fused, 16 bytes written. No stack, no calls.
