@@ -9,7 +9,7 @@ from xdsl.context import Context
 from xdsl.dialects import arith, builtin
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern, op_type_rewrite_pattern
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.utils.exceptions import PassFailedException
 
 from scanweaver import algebras
@@ -149,4 +149,6 @@ class ConvertRecurrenceToScanPass(ModulePass):
     def apply(self, ctx: Context, op: builtin.ModuleOp) -> None:
         if self.parallel not in PARALLEL:
             raise PassFailedException(f"parallel is one of {', '.join(PARALLEL)}, got {self.parallel}")
-        PatternRewriteWalker(ConvertGeneric(self.parallel), apply_recursively=False).rewrite_module(op)
+        pattern = ConvertGeneric(self.parallel)
+        for generic in [inner for inner in op.walk() if isinstance(inner, recurrence.GenericOp)]:
+            pattern.match_and_rewrite(generic, PatternRewriter(generic))  # a walker would add the module to a refusal

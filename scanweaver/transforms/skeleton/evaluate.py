@@ -89,6 +89,8 @@ class Evaluator:
         self.alias: dict[SSAValue, SSAValue | Old | New] = {}
         self.kept: dict[SSAValue, Carry] = {}
         """Values that are computed already, by `placement.keep_untimed`."""
+        self.kept_at = write.root
+        """The scope that fills their buffers: what is written outside of it computes the values itself."""
         self._name_values()
         self._tile: Tile | None = None
 
@@ -159,7 +161,7 @@ class Evaluator:
         return scope.memo[key]
 
     def _written(self, value: SSAValue, k: int) -> SSAValue:
-        if value in self.kept:
+        if value in self.kept and self.kept_at in self.write.scope.chain():
             return self.kept[value].load(self.memory, self.positions(tuple(self.axes[value])))
         if isinstance(value, BlockArgument):
             return self._input(value.index, k)

@@ -18,6 +18,7 @@ KeptBuffer = Callable[[SSAValue, Axes], Carry | None]
 
 def keep_untimed(evaluator: Evaluator, buffer: KeptBuffer) -> None:
     """Computes what steps read of such values, where that is more than one load, and has them read from buffers."""
+    evaluator.kept_at = evaluator.write.scope
     for value in _read_by_steps(evaluator):
         axes = evaluator.axes[value]
         carry = buffer(value, axes)
