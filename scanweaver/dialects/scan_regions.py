@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, traits_def, var_operand_def
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
@@ -44,3 +44,17 @@ def check_types(what: str, got: Sequence[Attribute], expected: Sequence[Attribut
     if tuple(got) != tuple(expected):
         names = [", ".join(str(type) for type in types) or "none" for types in (expected, got)]
         raise VerifyException(f"{what} must be {names[0]}, got {names[1]}")
+
+
+def inlined(
+    region: Region,
+    arguments: Sequence[SSAValue],
+    write: Callable[[Operation, dict[SSAValue, SSAValue]], Sequence[SSAValue]],
+) -> list[SSAValue]:
+    """What a region yields for these arguments; `write` copies one operation, given what its operands stand for."""
+    values: dict[SSAValue, SSAValue] = dict(zip(region.block.args, arguments, strict=True))
+    for op in region.block.ops:
+        if isinstance(op, ScanYieldOp):
+            return [values[value] for value in op.values]
+        values |= dict(zip(op.results, write(op, values), strict=True))
+    raise AssertionError("a region without scan.yield")

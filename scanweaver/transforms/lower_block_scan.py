@@ -28,6 +28,7 @@ from xdsl.utils.exceptions import PassFailedException
 from xdsl.utils.hints import isa
 
 from scanweaver.dialects import block_scan, gpu, scan
+from scanweaver.dialects.scan_regions import inlined
 from scanweaver.dialects.schedule import ALGORITHMS, BLELLOCH, SHUFFLE
 from scanweaver.transforms.skeleton.memory import byte_size, storage_type
 
@@ -175,13 +176,7 @@ class _Shuffles:
         self.rewriter.insert(gpu.BarrierOp())
 
     def _inline(self, region: Region, arguments: Sequence[SSAValue]) -> list[SSAValue]:
-        values: dict[SSAValue, SSAValue] = dict(zip(region.block.args, arguments, strict=True))
-        for op in region.block.ops:
-            if isinstance(op, scan.ScanYieldOp):
-                return [values[value] for value in op.values]
-            copy = self.rewriter.insert(op.clone(values))
-            values |= dict(zip(op.results, copy.results, strict=True))
-        raise AssertionError("a region without scan.yield")
+        return inlined(region, arguments, lambda op, values: self.rewriter.insert(op.clone(values)).results)
 
 
 def _as_sweeps(op: scan.BlockScanOp, rewriter: PatternRewriter) -> Sequence[SSAValue]:

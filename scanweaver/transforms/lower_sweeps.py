@@ -14,7 +14,7 @@ from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, Rewrite
 
 from scanweaver.dialects import gpu
 from scanweaver.dialects.block_scan import BANKS, DownSweepOp, UpSweepOp, sweep_slots
-from scanweaver.dialects.scan_regions import ScanYieldOp
+from scanweaver.dialects.scan_regions import inlined
 from scanweaver.transforms.skeleton.memory import Memory
 from scanweaver.transforms.skeleton.scopes import Writer
 
@@ -77,12 +77,7 @@ class _Sweep:
         write.loop(write.constant(0), write.constant(count), write.constant(1), (), level)
 
     def inline(self, region: Region, arguments: Sequence[SSAValue]) -> list[SSAValue]:
-        values: dict[SSAValue, SSAValue] = dict(zip(region.block.args, arguments, strict=True))
-        for op in region.block.ops:
-            if isinstance(op, ScanYieldOp):
-                return [values[value] for value in op.values]
-            values |= dict(zip(op.results, self.write.insert(op.clone(values)).results, strict=True))
-        raise AssertionError("a region without scan.yield")
+        return inlined(region, arguments, lambda op, values: self.write.insert(op.clone(values)).results)
 
 
 def _write_up(op: UpSweepOp, write: Writer) -> None:
