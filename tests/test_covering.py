@@ -31,7 +31,7 @@ FACTORS: dict[str, tuple[Any, ...]] = {
     "dtype": (torch.float32, torch.float64, torch.float16, torch.bfloat16),
 }
 ROWS = {0: (2, 0), 1: (1, 1), 7: (7, 1), 300: (3, 100), 2050 * 32: (32, 2050)}
-STRATEGIES = {"cpu": ("auto", "serial"), "cuda": ("auto", "lanes", "serial")}
+STRATEGIES = {"cpu": ("auto", "serial"), "cuda": ("auto", "lanes", "blelloch", "serial")}
 STATE_STEPS = {"cpu": 2 * 10**7, "cuda": 4 * 10**8}
 """The most that one case walks."""
 

@@ -17,7 +17,8 @@ import scanweaver as sw
 CPU = pytest.param(("cpu", "serial"), id="cpu")
 SERIAL = pytest.param(("cuda", "serial"), id="cuda-serial", marks=pytest.mark.gpu)
 LANES = pytest.param(("cuda", "lanes"), id="cuda-lanes", marks=pytest.mark.gpu)
-EVERYWHERE = pytest.mark.parametrize("where", [CPU, SERIAL, LANES])
+BLELLOCH = pytest.param(("cuda", "blelloch"), id="cuda-blelloch", marks=pytest.mark.gpu)
+EVERYWHERE = pytest.mark.parametrize("where", [CPU, SERIAL, LANES, BLELLOCH])
 IN_ORDER = pytest.mark.parametrize("where", [CPU, SERIAL])
 BOTH_WAYS = pytest.mark.parametrize("reverse", [False, True])
 LENGTHS = pytest.mark.parametrize("steps", [1, 33, 517])
@@ -29,6 +30,29 @@ def fresh(where: Where, *shape: int, low: float = -1, high: float = 1, salt: int
     print(f"SCANWEAVER_TEST_SEED={SEED}")
     generator = torch.Generator(where[0]).manual_seed(SEED + salt)
     return low + (high - low) * torch.rand(shape, generator=generator, device=where[0])
+
+
+# --- how rows and steps fill blocks ---------------------------------------------------------------------------------
+
+
+@sw.recurrence("h[b d]; a[b d t], x[b d t]")
+def affine(h: Any, a: Any, x: Any) -> Any:
+    return a * h + x
+
+
+@EVERYWHERE
+@BOTH_WAYS
+@pytest.mark.parametrize("channels", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_few_or_many_rows_and_steps(where: Where, reverse: bool, channels: bool, dtype: torch.dtype) -> None:
+    """Warps across time and across rows, of which not all have work."""
+    for batch, width, steps in [(1, 1, 300), (3, 70, 4), (3, 70, 9), (2, 33, 17), (1, 64, 40), (5, 100, 70)]:
+        a, x = (fresh(where, batch, width, steps, salt=salt).to(dtype) for salt in (1, 2))
+        if channels:
+            a, x = (v.mT.contiguous().mT for v in (a, x))
+        with poisoned():
+            got = affine(a, x, reverse=reverse, return_last=True, strategy=where[1])
+        assert_accurate(got, reference.affine, a, x, reverse=reverse)
 
 
 # --- coupled states: a matrix inside one component -----------------------------------------------------------------

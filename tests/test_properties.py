@@ -21,6 +21,7 @@ WHERE = [
     pytest.param(("cpu", "auto"), id="cpu"),
     pytest.param(("cuda", "serial"), id="cuda-serial", marks=pytest.mark.gpu),
     pytest.param(("cuda", "lanes"), id="cuda-lanes", marks=pytest.mark.gpu),
+    pytest.param(("cuda", "blelloch"), id="cuda-blelloch", marks=pytest.mark.gpu),
 ]
 EVERYWHERE = pytest.mark.parametrize("where", WHERE)
 IN_ORDER = pytest.mark.parametrize("where", WHERE[:2])
@@ -98,7 +99,7 @@ def check(program: Program, data: Any, where: tuple[str, str], special: bool, **
     labels = [f"y{i}" for i in range(len(program.outputs))] + [f"last h{i}" for i in range(len(program.states))]
     assert len(results) == len(labels)
     for result, want, loop, label in zip(results, exact, single, labels, strict=True):
-        hold(result, want, loop, 16 if strategy == "lanes" else 4, label)
+        hold(result, want, loop, 16 if strategy in ("lanes", "blelloch") else 4, label)
 
 
 # --- what must work ----------------------------------------------------------------------------------------------

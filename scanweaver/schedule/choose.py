@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
+from scanweaver.dialects.block_scan import sweep_slots
 from scanweaver.dialects.iteration import IteratorKind
 from scanweaver.dialects.scan import GenericOp
 from scanweaver.dialects.schedule import BLELLOCH, SHUFFLE, ScheduleAttr
@@ -122,11 +123,15 @@ def _warps_across_time(row_warps: int, busy: int, steps: int, warp_steps: int) -
 
 
 def _fitting(op: GenericOp, schedule: ScheduleAttr, shared_bytes: int) -> ScheduleAttr:
-    """The schedule with as few rows a block as its states' carries need to fit into shared memory."""
+    """The schedule with as few rows a block as its states' carries, and the trees of sweeps, need to fit into shared
+    memory."""
     row_warps = schedule.row_warps.data
+    a_row = carried_bytes(op)
+    if schedule.algorithm.data == BLELLOCH:
+        a_row += _tree_bytes(op, schedule.lanes.data * schedule.warps.data, by_row=schedule.lanes.data == 1)
 
     def needed(row_warps: int) -> int:
-        return carried_bytes(op) * schedule.row_lanes.data * row_warps
+        return a_row * schedule.row_lanes.data * row_warps
 
     while row_warps > 1 and needed(row_warps) > shared_bytes // 2:
         row_warps //= 2
@@ -141,6 +146,15 @@ def _fitting(op: GenericOp, schedule: ScheduleAttr, shared_bytes: int) -> Schedu
         row_warps=row_warps,
         steps=schedule.steps.data,
         algorithm=schedule.algorithm.data,
+    )
+
+
+def _tree_bytes(op: GenericOp, participants: int, by_row: bool) -> int:
+    """Bytes of one row's sweeps: an element and its states in every node, for each component."""
+    return sweep_slots(participants, 1, by_row) * sum(
+        sum(map(byte_size, component.element_types))
+        + sum(byte_size(op.states[i].type) for i in component.state_indices)
+        for component in op.component_ops
     )
 
 

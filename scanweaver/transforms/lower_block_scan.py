@@ -40,6 +40,18 @@ def _bits(type: Attribute) -> int:
     return type.bitwidth
 
 
+def _rows_of_block(op: scan.BlockScanOp) -> int:
+    """Rows that share the scratch buffers: a block's warps across rows times a warp's lanes across rows."""
+    function = op.parent_op()
+    while function is not None and not isinstance(function, gpu.FuncOp):
+        function = function.parent_op()
+    if function is None or function.known_block_size is None:
+        raise PassFailedException("scan.block_scan over several warps stands in a gpu.func of known block size")
+    assert isa(function.known_block_size, DenseArrayBase[I32])
+    threads = function.known_block_size.get_values()[0]
+    return threads // (op.lanes.data * op.warps.data)
+
+
 class _Shuffles:
     """Writes one scan: rounds of doubling distance within a warp, then the warps' totals in order."""
 
@@ -86,7 +98,7 @@ class _Shuffles:
     def _before_warp(self, folded: Sequence[SSAValue], carry: list[SSAValue]) -> list[SSAValue]:
         """The states before this warp's stretch: the carry, then the totals of the warps before it, in order."""
         op = self.op
-        pitch = self._rows_of_block()
+        pitch = _rows_of_block(op)
         stores: list[Operation] = []
         for buffer, value in zip(op.scratch, folded, strict=True):
             stored = self._insert(arith.ExtUIOp(value, i8)) if value.type == i1 else value
@@ -106,17 +118,6 @@ class _Shuffles:
             states = [self._select(before, new, old) for new, old in zip(after, states, strict=True)]
         self._barrier()
         return states
-
-    def _rows_of_block(self) -> int:
-        """Rows that share the scratch buffers: a block's warps across rows times a warp's lanes across rows."""
-        function = self.op.parent_op()
-        while function is not None and not isinstance(function, gpu.FuncOp):
-            function = function.parent_op()
-        if function is None or function.known_block_size is None:
-            raise PassFailedException("scan.block_scan over several warps stands in a gpu.func of known block size")
-        assert isa(function.known_block_size, DenseArrayBase[I32])
-        threads = function.known_block_size.get_values()[0]
-        return threads // (self.op.lanes.data * self.op.warps.data)
 
     def _slot(self, buffer: SSAValue, warp: SSAValue, pitch: int, type: Attribute) -> SSAValue:
         """The address of this row's value of a warp."""
@@ -186,7 +187,7 @@ def _as_sweeps(op: scan.BlockScanOp, rewriter: PatternRewriter) -> Sequence[SSAV
     constant = rewriter.insert(arith.ConstantOp(IntegerAttr(lanes, i32)))
     participant = rewriter.insert(arith.AddiOp(rewriter.insert(arith.MuliOp(warp, constant.result)).result, lane))
     position = [participant.result, row]
-    by_row = op.row_lanes.data if lanes == 1 else None
+    by_row = _rows_of_block(op) if lanes == 1 else None
     buffers, states = op.scratch[: len(op.elements)], op.scratch[len(op.elements) :]
     rewriter.insert(
         block_scan.UpSweepOp(

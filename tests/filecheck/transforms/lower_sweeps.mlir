@@ -69,3 +69,37 @@ gpu.module @kernels {
 // CHECK:        %[[MINE:.*]] = llvm.load
 // CHECK-NEXT:   gpu.barrier
 // CHECK-NEXT:   llvm.store %[[MINE]], %out
+
+// -----
+
+// Lanes across rows: two warps across time and two across rows, so that a block has 64 rows, side by side in every node.
+
+gpu.module @kernels {
+  llvm.mlir.global external @dynamic_shared() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<0 x i8>
+  gpu.func @sums_of_rows(%x: f32, %carry: f32, %lane: i32, %warp: i32, %row: i32, %buffer: !llvm.ptr<3>, %states: !llvm.ptr<3>, %out: !llvm.ptr<1>) kernel attributes {known_block_size = array<i32: 128, 1, 1>} {
+    %before = scan.block_scan blelloch [lanes 1, row_lanes 32, warps 2] elements(%x : f32) carry(%carry : f32) position(%lane, %warp, %row : i32, i32, i32) scratch(%buffer, %states : !llvm.ptr<3>, !llvm.ptr<3>) combine {
+    ^bb0(%a: f32, %b: f32):
+      %ab = arith.addf %a, %b : f32
+      scan.yield %ab : f32
+    } apply {
+    ^bb0(%e: f32, %h: f32):
+      %new = arith.addf %h, %e : f32
+      scan.yield %new : f32
+    }
+    llvm.store %before, %out : f32, !llvm.ptr<1>
+    gpu.return
+  }
+}
+
+// SWEEPS-LABEL: @sums_of_rows
+// SWEEPS:       scan.up_sweep [participants 2, by_row 64] elements(%x : f32)
+// SWEEPS:       scan.down_sweep [participants 2, by_row 64] carry(%carry : f32)
+
+// CHECK-LABEL:  @sums_of_rows
+// CHECK:        arith.constant 64 : i64
+// CHECK-NEXT:   arith.constant 1 : i64
+// CHECK-NEXT:   %[[ROWS:.*]] = arith.constant 64 : i64
+// CHECK:        %[[P:.*]] = arith.extui %{{.*}} : i32 to i64
+// CHECK-NEXT:   %[[ROW:.*]] = arith.extui %row : i32 to i64
+// CHECK-NEXT:   %[[NODE:.*]] = arith.muli %[[P]], %[[ROWS]] : i64
+// CHECK-NEXT:   arith.addi %[[NODE]], %[[ROW]] : i64
