@@ -145,9 +145,12 @@ def __getattr__(name: str) -> Any:
     elif name in _SUBMODULES:
         value = importlib.import_module(f"scanweaver.{name}")
     elif name == "__version__":
-        from importlib.metadata import version
+        from importlib.metadata import PackageNotFoundError, version
 
-        value = version("scanweaver")
+        try:
+            value = version("scanweaver")
+        except PackageNotFoundError:  # on the path, but not installed
+            value = "unknown"
     elif name in _NOT_BUILT_YET:
         raise UnsupportedError(f"scanweaver.{name} is not built yet")
     else:

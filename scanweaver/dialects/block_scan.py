@@ -165,8 +165,8 @@ class UpSweepOp(IRDLOperation):
         scan.up_sweep [participants 256] elements(%a, %b : f32, f32) position(%p, %row : i32, i32)
              buffers(%x, %y : !llvm.ptr<3>, !llvm.ptr<3>) combine { … }
 
-    `by_row 64` says that neighbouring lanes hold neighbouring rows, of which a block has 64; else they hold neighbouring
-    participants.
+    `by_row 64` says that neighbouring lanes hold neighbouring rows, of which a block has 64; else they hold
+    neighbouring participants.
     """
 
     name = "scan.up_sweep"
