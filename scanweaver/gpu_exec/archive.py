@@ -37,8 +37,7 @@ class DamagedArtifactError(ScanWeaverError):
 
 def pack(manifest: Mapping[str, Any], members: Mapping[str, bytes]) -> bytes:
     """The file; `unpack` gives both back, the manifest with the members' checksums as `sha256`."""
-    sums = {name: hashlib.sha256(data).hexdigest() for name, data in members.items()}
-    text = json.dumps({**manifest, "sha256": sums}, indent=1, allow_nan=False)
+    text = json.dumps({**manifest, "sha256": _sums(members)}, indent=1, allow_nan=False)
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         archive.comment = bytes(_DIGEST_BYTES)  # its place and length; the digest covers the length too
@@ -48,11 +47,15 @@ def pack(manifest: Mapping[str, Any], members: Mapping[str, bytes]) -> bytes:
     return body + hashlib.sha256(body).hexdigest().encode()
 
 
-def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """The manifest and the members, in the file's order; raises DamagedArtifactError for anything else."""
-    body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
-    if hashlib.sha256(body).hexdigest().encode() != digest:
-        raise DamagedArtifactError(f"the checksum over {len(data)} bytes does not hold")
+def unpack(data: bytes, *, verified: bool = False) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The manifest and the members, in the file's order; raises DamagedArtifactError for anything else.
+
+    `verified`: the caller has compared a checksum over all of `data`, and no byte is hashed again.
+    """
+    if not verified:
+        body, digest = memoryview(data)[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
+        if hashlib.sha256(body).hexdigest().encode() != digest:
+            raise DamagedArtifactError(f"the checksum over {len(data)} bytes does not hold")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = _members(archive)
@@ -64,10 +67,13 @@ def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
     if not isinstance(manifest, dict):
         raise DamagedArtifactError(f"{MANIFEST} holds no object")
     manifest = cast("dict[str, Any]", manifest)
-    sums = {name: hashlib.sha256(member).hexdigest() for name, member in members.items()}
-    if sums != manifest.get("sha256"):
+    if not verified and _sums(members) != manifest.get("sha256"):
         raise DamagedArtifactError("a member is missing, is one too many, or its checksum does not hold")
     return manifest, members
+
+
+def _sums(members: Mapping[str, bytes]) -> dict[str, str]:
+    return {name: hashlib.sha256(data).hexdigest() for name, data in members.items()}
 
 
 def _members(archive: zipfile.ZipFile) -> dict[str, bytes]:

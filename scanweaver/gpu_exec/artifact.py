@@ -77,9 +77,12 @@ class Artifact:
         return pack({"format": FORMAT, **manifest}, members)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Artifact:
-        """Raises DamagedArtifactError where one byte differs from what was written, or the format is newer."""
-        manifest, members = unpack(data)
+    def from_bytes(cls, data: bytes, *, verified: bool = False) -> Artifact:
+        """Raises DamagedArtifactError where one byte differs from what was written, or the format is newer.
+
+        `verified`: see `unpack`.
+        """
+        manifest, members = unpack(data, verified=verified)
         if manifest.get("format") != FORMAT:
             raise DamagedArtifactError(f"format {manifest.get('format')!r}; this version reads {FORMAT}")
         return cls.from_parts(manifest, members)

@@ -1,7 +1,7 @@
 """A disk cache whose keys are hashes of everything that decides the value, so that nothing ever goes stale.
 
-Each entry is one file, `sha256(key + value)` and then the value: what is read is verified to the last byte. Writers
-rename finished files into place, so processes may race and be killed at any point.
+Each entry is one file, `sha256(key + value)` and then the value: what is read is verified to the last byte, once.
+Writers rename finished files into place, so processes may race and be killed at any point.
 
 An entry's time is when it was last read. Who opens a cache that is above MAX_BYTES drops what was not read for
 UNREAD_SECONDS, oldest first, until it is below. An entry that is dropped while another process reads or writes it costs
@@ -31,8 +31,8 @@ _STALE_SECONDS = 3600
 MAX_BYTES = 512 * 2**20
 UNREAD_SECONDS = 30 * 24 * 3600
 
-_GPU_TOOLS = ("mlir-opt", "ptxas")
-_CPU_TOOLS = ("mlir-opt", "mlir-translate", "opt", "llc", "cc")
+GPU_TOOLS = ("mlir-opt", "ptxas")
+CPU_TOOLS = ("mlir-opt", "mlir-translate", "opt", "llc", "cc")
 
 
 class Cache:
@@ -53,10 +53,11 @@ class Cache:
             return None
         except OSError as error:
             return self._give_up("read", error)
-        if data[:_DIGEST_BYTES] == _digest(key, data[_DIGEST_BYTES:]):
+        digest, value = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
+        if digest == _digest(key, value):
             with suppress(OSError):  # a cache that may only be read; an entry that was just dropped
                 os.utime(path)
-            return data[_DIGEST_BYTES:]
+            return value
         self.remove(key)
         return None
 
@@ -83,7 +84,7 @@ class Cache:
 
     def _open(self) -> None:
         """Makes the directory, for its owner alone: it holds code that will be run. Sweeps up after the
-        killed, and drops what is no longer read."""
+        killed, tools' folders too, and drops what is no longer read."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._unfinished.mkdir(exist_ok=True)
         long_ago = time.time() - _STALE_SECONDS
@@ -93,6 +94,7 @@ class Cache:
                     left.unlink()
             except FileNotFoundError:
                 pass  # another process swept it
+        toolchain.sweep()
         self._drop_unread()
         self._opened = True
 
@@ -137,7 +139,7 @@ def artifact_key(recurrence: str, target: str, options: Mapping[str, Any]) -> st
         "target": target,
         "options": options,
         "scanweaver": source_hash(),
-        "tools": [toolchain.identity(name) for name in (_CPU_TOOLS if host else _GPU_TOOLS)],
+        "tools": [toolchain.identity(name) for name in (CPU_TOOLS if host else GPU_TOOLS)],
         "host": toolchain.host_identity() if host else "",
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
@@ -149,7 +151,7 @@ def get_or_compile(key: str, compile: Callable[[], Artifact], cache: Cache | Non
     data = cache.get(key)
     if data is not None:
         try:
-            return Artifact.from_bytes(data)
+            return Artifact.from_bytes(data, verified=True)
         except DamagedArtifactError:
             cache.remove(key)
     artifact = compile()
@@ -174,4 +176,6 @@ def _cache_in(directory: Path) -> Cache:
 
 
 def _digest(key: str, value: bytes) -> bytes:
-    return hashlib.sha256(key.encode() + value).digest()
+    digest = hashlib.sha256(key.encode())
+    digest.update(value)
+    return digest.digest()

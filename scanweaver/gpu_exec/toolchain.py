@@ -13,7 +13,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -37,6 +39,7 @@ _INSTALL = {
 }
 _MLIR_TOOLS = ("mlir-opt", "mlir-translate", "opt", "llc")
 _DEFAULT_CUDA = Path("/usr/local/cuda")
+_KEPT_SECONDS = 7 * 24 * 3600
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ def run_tool(tool: Tool, arguments: Sequence[str], text: str | bytes, *, suffix:
     `loud`: anything on stderr is a failure (mlir-opt exits 0 after dropping what it does not know).
     On failure raises ToolchainError with stderr and the command to repeat; the input stays on disk for it.
     """
-    folder = Path(tempfile.mkdtemp(prefix=f"scanweaver-{tool.name}-"))
+    folder = Path(tempfile.mkdtemp(prefix=_prefix(tool.name)))
     kept = False
     try:
         source, target = folder / f"input{suffix}", folder / "output"
@@ -123,6 +126,16 @@ def run_tool(tool: Tool, arguments: Sequence[str], text: str | bytes, *, suffix:
     finally:
         if not kept:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep() -> None:
+    """Removes the folders that `run_tool` kept after failures, or could not remove when it was killed, a week ago."""
+    long_ago = time.time() - _KEPT_SECONDS
+    for folder in (path for name in _INSTALL for path in Path(tempfile.gettempdir()).glob(f"{_prefix(name)}????????")):
+        with suppress(OSError):  # another process swept it
+            stat = folder.lstat()
+            if stat.st_uid == os.getuid() and stat.st_mtime < long_ago:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def find_file(*relative: str) -> Path | None:
@@ -186,6 +199,10 @@ def _misnamed(path: Path) -> str:
 
 def _places(name: str) -> str:
     return "\n".join(f"  {candidate}" for candidate in dict.fromkeys(_candidates(name)))
+
+
+def _prefix(name: str) -> str:
+    return f"scanweaver-{name}-"
 
 
 def _fill(argument: str, places: dict[str, Path]) -> str:
