@@ -21,6 +21,8 @@ from scanweaver.errors import (
     UnsupportedError,
 )
 
+__version__ = "0.1.0"
+
 if TYPE_CHECKING:
     from scanweaver import errors, ops
     from scanweaver.artifacts.swa import load
@@ -160,4 +162,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "__version__"})
+    return sorted({*globals(), *__all__})

@@ -1,8 +1,10 @@
-"""What every test shares: GPU tests are skipped, with the reason, where there is no GPU."""
+"""What every test shares: tests that need what is not there are skipped, with the reason."""
 
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -21,13 +23,31 @@ def _why_no_gpu() -> str | None:
     return "needs a CUDA GPU: " + ("none found" if torch.version.cuda else "this torch is a CPU build")
 
 
+def _why_no_host_tools() -> str | None:
+    from scanweaver.gpu_exec.cache import CPU_TOOLS
+    from scanweaver.gpu_exec.toolchain import look
+
+    missing = [name for name in CPU_TOOLS if look(name) is None]
+    return f"needs what compiles for the CPU: no {', '.join(missing)}" if missing else None
+
+
+def _why_no_commands() -> str | None:
+    folder = Path(sys.executable).parent
+    missing = [name for name in ("scanweaver", "scanweaver-opt", "xdsl-opt") if not (folder / name).is_file()]
+    return f"needs the installed commands: no {', '.join(missing)} in {folder}" if missing else None
+
+
+_WHY_NOT = {"gpu": _why_no_gpu, "host_tools": _why_no_host_tools, "commands": _why_no_commands}
+
+
 def pytest_report_header() -> str:
     return f"seed of the random tests: {SEED} (SCANWEAVER_TEST_SEED={SEED} repeats it)"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    on_gpu = [item for item in items if item.get_closest_marker("gpu")]
-    reason = _why_no_gpu() if on_gpu else None
-    if reason is not None:
-        for item in on_gpu:
-            item.add_marker(pytest.mark.skip(reason=reason))
+    for marker, why_not in _WHY_NOT.items():
+        marked = [item for item in items if item.get_closest_marker(marker)]
+        reason = why_not() if marked else None
+        if reason is not None:
+            for item in marked:
+                item.add_marker(pytest.mark.skip(reason=reason))

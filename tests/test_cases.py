@@ -311,6 +311,7 @@ def test_a_missing_package_is_named_with_its_version(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.gpu
+@pytest.mark.host_tools
 def test_a_cpu_tensor_among_gpu_tensors_is_named() -> None:
     """ref: VMamba 107"""
     a = torch.rand(2, 3)

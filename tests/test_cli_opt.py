@@ -54,6 +54,7 @@ def test_no_pass_takes_a_name_that_xdsl_has() -> None:
     assert not get_all_passes().keys() & XDSL_UNIVERSE.all_passes.keys()
 
 
+@pytest.mark.commands
 def test_plain_xdsl_opt_finds_recurrence_and_scan_and_keeps_its_own_gpu() -> None:
     universe = Universe.get_multiverse()
     ours = universe.all_dialects.keys() - XDSL_UNIVERSE.all_dialects.keys()
@@ -109,6 +110,7 @@ def test_bytes_that_are_no_text_are_told(tmp_path: Path, capfd: pytest.CaptureFi
     assert "binary.mlir is not UTF-8 text" in capfd.readouterr().err
 
 
+@pytest.mark.commands
 def test_a_parse_error_shows_the_place_and_exits_1() -> None:
     ran = run_tool("scanweaver-opt", text="func.func @f() { no.such }\n")
     assert ran.returncode == 1
@@ -117,6 +119,7 @@ def test_a_parse_error_shows_the_place_and_exits_1() -> None:
     assert "Traceback" not in ran.stderr
 
 
+@pytest.mark.commands
 def test_a_reader_that_leaves_early_is_no_error() -> None:
     many = "".join(f"func.func @f{i}() {{ return }}\n" for i in range(5000))
     command = f"'{BIN / 'scanweaver-opt'}' | head -n 1; echo ${{PIPESTATUS[0]}}"
@@ -125,6 +128,7 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     assert ran.stderr == ""
 
 
+@pytest.mark.commands
 def test_help_takes_a_second_at_most_and_does_without_torch() -> None:
     def seconds() -> float:
         start = time.perf_counter()

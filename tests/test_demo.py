@@ -138,6 +138,8 @@ def test_a_gpu_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.host_tools
+@pytest.mark.commands
 def test_it_runs_on_both_devices(tmp_path: Path) -> None:
     process = run_demo("--out", "here", cwd=tmp_path)
     assert (process.returncode, process.stderr) == (0, "")

@@ -132,6 +132,7 @@ def test_the_same_bits_every_run_and_whatever_the_other_rows(function: Function)
     assert torch.equal(function(others)[0], first[0])
 
 
+@pytest.mark.host_tools
 def test_a_gpu_and_a_cpu_agree() -> None:
     x = inputs()
     assert_accurate(affine(x), reference.affine, x, x)

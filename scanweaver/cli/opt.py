@@ -6,7 +6,6 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
-from importlib.metadata import version
 from io import StringIO
 from pathlib import Path
 from typing import IO, ClassVar, NoReturn, cast
@@ -18,6 +17,7 @@ from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, ParseE
 from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
+from scanweaver import __version__
 from scanweaver.cli.plugins import passes_of
 from scanweaver.cli.targets import CHIP_TARGETS
 from scanweaver.dialects import get_all_dialects
@@ -32,7 +32,7 @@ class UsageError(Exception):
 class ScanWeaverOptMain(xDSLOptMain):
     """xDSL's driver: its hooks overridden, its `__init__` and `run` as they are."""
 
-    version_format: ClassVar[str] = f"scanweaver-opt {version('scanweaver')} on xdsl {{xdsl_version}}"
+    version_format: ClassVar[str] = f"scanweaver-opt {__version__} on xdsl {{xdsl_version}}"
 
     def register_all_dialects(self) -> None:
         dialects = Universe.get_multiverse().all_dialects | get_all_dialects()  # ours replace xDSL's
