@@ -146,13 +146,6 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_HOME[name]), name)
     elif name in _SUBMODULES:
         value = importlib.import_module(f"scanweaver.{name}")
-    elif name == "__version__":
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            value = version("scanweaver")
-        except PackageNotFoundError:  # on the path, but not installed
-            value = "unknown"
     elif name in _NOT_BUILT_YET:
         raise UnsupportedError(f"scanweaver.{name} is not built yet")
     else:
