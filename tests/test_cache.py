@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 import zipfile
@@ -142,11 +143,37 @@ def test_flipped_bytes_of_a_big_value_are_noticed(tmp_path: Path) -> None:
     cache.put(KEY, value)
     path = _entry(tmp_path)
     data = bytearray(path.read_bytes())
-    for i in [*range(0, len(data), 9973), len(data) - 1]:
+    for i in [*range(64), *range(64, len(data), 9973), len(data) - 1]:
         data[i] ^= 0x80
         path.write_bytes(data)
         assert cache.get(KEY) is None, i
         data[i] ^= 0x80
+
+
+def test_every_byte_of_an_entry_is_hashed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = Cache(tmp_path)
+    data = artifact().to_bytes()
+    cache.put(KEY, data)
+    sha256, hashed = hashlib.sha256, list[bytes]()
+
+    class Counting:
+        def __init__(self, data: bytes):
+            self.hash = sha256()
+            self.update(data)
+
+        def update(self, data: bytes) -> None:
+            hashed.append(bytes(data))
+            self.hash.update(data)
+
+        def digest(self) -> bytes:
+            return self.hash.digest()
+
+        def hexdigest(self) -> str:
+            return self.hash.hexdigest()
+
+    monkeypatch.setattr(hashlib, "sha256", Counting)
+    assert caching.get_or_compile(KEY, lambda: pytest.fail("compiled again"), cache) == artifact()
+    assert b"".join(hashed) == KEY.encode() + data
 
 
 def test_an_entry_under_another_key_is_noticed(tmp_path: Path) -> None:
@@ -230,6 +257,31 @@ def test_what_a_killed_writer_leaves_is_no_entry_and_is_swept(tmp_path: Path) ->
     Cache(tmp_path).put(KEY, b"again")
     assert not left.exists()
     assert cache.get(KEY) == b"again"
+
+
+_RACE = Path(__file__).parent.parent / "bench" / "cache_race.py"
+
+
+@pytest.mark.host_tools
+@pytest.mark.skipif(not _RACE.exists(), reason="needs bench/, which is not part of the sdist")
+def test_processes_that_compile_race_and_half_of_them_are_killed() -> None:
+    command = [sys.executable, _RACE, "--processes", "4", "--rounds", "4", "--rewriting", "1"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stdout.splitlines()[-1].startswith("4 rounds of 4 processes")
+
+
+def test_folders_that_tools_left_a_week_ago_are_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    names = ["scanweaver-mlir-opt-abcdefgh", "scanweaver-llc-12345678", "scanweaver-mine-abcdefgh", "scanweaver-opt-a"]
+    for name in [*names, "scanweaver-opt-recently"]:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "input.mlir").write_text("")
+        if name in names:
+            os.utime(tmp_path / name, (time.time() - 8 * DAY,) * 2)
+    Cache(tmp_path / "cache").put(KEY, b"")
+    left = {path.name for path in tmp_path.iterdir()} - {"cache"}
+    assert left == {"scanweaver-mine-abcdefgh", "scanweaver-opt-a", "scanweaver-opt-recently"}
 
 
 DAY = 24 * 3600
