@@ -21,13 +21,14 @@ def element_proof(component: Component, lift: Lift, rows: list[Form]) -> Proof:
 class Compensated:
     """One float32 state: the coefficient is held with its rounding error, a + e.
 
-        combine   (a, e, b), (c, f, d) -> (p, c·e + f·a + (c·a - p), c·b + d)  with p = c·a rounded
+        combine   (a, e, b), (c, f, d) -> (p, c·e + f·a + (c·a - p), c·b + (f·b + d))  with p = c·a rounded
         apply     (a, e, b), h -> a·h + (e·h + b)
 
     Products of coefficients just below one round in one direction: (1 - i·u)(1 - j·u) lies i·j·u² above a float, so
     that each of them is low by that much, and a long memory adds it up: to 4e-5 of the state, ten times the error of
     the walk in time order, at 1 - a = 5e-5. With the error beside it, the fold is closer than the walk. `c·a - p` is
-    exact by one fma (Dekker, Numer. Math. 18, 1971); it is not finite where p overflows, and then left out.
+    exact by one fma (Dekker, Numer. Math. 18, 1971); it is not finite where p overflows, and then left out. f·b matters
+    where coefficients are the same at every step: then every stretch of a length has the same f.
     """
 
     def __init__(self, component: Component, lift: Lift, row: Form):
@@ -57,7 +58,8 @@ class Compensated:
         product = ops.multiplied(c, a)
         rounding = ops.fma(c, a, ops.negated(product))
         error = ops.fma(c, e, ops.fma(f, a, rounding))
-        offset = ops.fma(c, b, d)
+        corrected = ops.fma(f, b, d)
+        offset = ops.fma(c, b, ops.selected(ops.corrects([f], [corrected]), corrected, d))
         if not absent_c:
             return draft.finish([product, error, offset])
         offset = ops.selected(absent_c[0], d, offset)

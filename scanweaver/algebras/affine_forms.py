@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, math
@@ -102,3 +104,14 @@ class Arithmetic:
         nothing = self.subtracted(value, value)
         is_nan = self._insert(arith.CmpfOp(nothing, nothing, "uno"))
         return self.selected(is_nan, self.constant(0.0, value.type), value)
+
+    def corrects(self, errors: Sequence[SSAValue], corrected: Sequence[SSAValue]) -> SSAValue:
+        """Whether there is an error to correct for, and the corrected values are finite.
+
+        An element that was just lifted has the constant 0 for its error, with which this folds away.
+        """
+        zero = self.constant(0.0, errors[0].type)
+        there = [self._insert(arith.CmpfOp(error, zero, "one")) for error in errors]
+        finite = [self.subtracted(value, value) for value in corrected]
+        is_finite = self._insert(arith.CmpfOp(finite[0], finite[-1], "ord"))
+        return self._insert(arith.AndIOp(reduce(self.either, there), is_finite))

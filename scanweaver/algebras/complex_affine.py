@@ -141,12 +141,15 @@ class _Element:
         w, w_error, b, w_absent = self._parts(draft.args[:count])
         v, v_error, d, v_absent = self._parts(draft.args[count:])
         if w_error is None or v_error is None:
-            product, errors = ops.product(v, w), []
+            product, errors, added = ops.product(v, w), [], d
         else:
             product, rounding = ops.product_and_error(v, w)
             error = ops.product_plus(v, w_error, ops.product_plus(v_error, w, rounding))
             errors = [error.re, error.im]
-        offset = ops.product_plus(v, b, d)
+            corrected = ops.product_plus(v_error, b, d)
+            corrects = ops.ops.corrects([v_error.re, v_error.im], [corrected.re, corrected.im])
+            added = ops.selected(corrects, corrected, d)
+        offset = ops.product_plus(v, b, added)
         if v_absent is None:
             return draft.finish([product.re, product.im, *errors, offset.re, offset.im])
         offset = ops.selected(v_absent, d, offset)

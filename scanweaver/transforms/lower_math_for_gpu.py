@@ -34,12 +34,15 @@ _fma_sat = _instruction("llvm.nvvm.fma.rn.sat.f")
 
 
 def _exp(e: Emitter, x: SSAValue) -> SSAValue:
-    """2^n·2^r with n near x·log2(e), all in eight instructions.
+    """2^n·2^r with r = x·log2(e) - n between 0 and 1, all in eight instructions.
+
+    Not the nearest n: ex2 cuts off what an argument has after some 24 binary places, and for x just below 0, where
+    decays lie, that makes results low by half a unit of the last place. There r is just below 1, rounded to nearest.
 
     Only n is kept within [-126, 127], by the hardware's clamp to [0, 1]; r is not, so that past these ends it grows
     until ex2 itself gives 0 or infinity, and denormals are rounded by the last multiplication.
     """
-    fraction = _fma_sat(e, x, e.number(_LOG2E / 253), e.number(126 / 253))
+    fraction = _fma_sat(e, x, e.number(_LOG2E / 253), e.number(125.5 / 253))
     shifted = e.fma(fraction, e.number(253), e.number(1.5 * 2**23 + 1))  # n + 127 in the low bits
     minus_n = e.sub(e.number(1.5 * 2**23 + 127), shifted)
     hi = e.format.rounded(_LOG2E)

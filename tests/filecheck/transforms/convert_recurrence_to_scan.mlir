@@ -23,7 +23,10 @@
 // CHECK-NEXT:        %[[LOST:.*]] = math.fma %[[C]], %[[A]], %[[NEG]] : f32
 // CHECK-NEXT:        %[[FA:.*]] = math.fma %[[F]], %[[A]], %[[LOST]] : f32
 // CHECK-NEXT:        %[[ERROR:.*]] = math.fma %[[C]], %[[E]], %[[FA]] : f32
-// CHECK-NEXT:        %[[CBD:.*]] = math.fma %[[C]], %[[B]], %[[D]] : f32
+// CHECK-NEXT:        %[[FBD:.*]] = math.fma %[[F]], %[[B]], %[[D]] : f32
+// CHECK:             %[[CORRECTS:.*]] = arith.andi
+// CHECK-NEXT:        %[[ADDED:.*]] = arith.select %[[CORRECTS]], %[[FBD]], %[[D]] : f32
+// CHECK-NEXT:        %[[CBD:.*]] = math.fma %[[C]], %[[B]], %[[ADDED]] : f32
 // CHECK-NEXT:        scan.yield %[[CA]], %[[ERROR]], %[[CBD]] : f32, f32, f32
 // CHECK-NEXT:      } apply {
 // CHECK-NEXT:      ^bb0(%[[P:.*]]: f32, %[[R:.*]]: f32, %[[Q:.*]]: f32, %[[H:.*]]: f32):
@@ -70,7 +73,8 @@ func.func @affine(%dts: tensor<?x?x?xf32>, %us: tensor<?x?x?xf32>, %As: tensor<?
 // CHECK:           scan.yield %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : f32, f32, f32, i1
 // CHECK:         combine {
 // CHECK-NEXT:    ^bb0(%{{.*}}: f32, %{{.*}}: f32, %[[B:.*]]: f32, %[[EARLY:.*]]: i1, %[[C:.*]]: f32, %{{.*}}: f32, %[[Q:.*]]: f32, %[[LATE:.*]]: i1):
-// CHECK:           %[[SUM:.*]] = math.fma %[[C]], %[[B]], %[[Q]] : f32
+// CHECK:           %[[ADDED:.*]] = arith.select %{{.*}}, %{{.*}}, %[[Q]] : f32
+// CHECK-NEXT:      %[[SUM:.*]] = math.fma %[[C]], %[[B]], %[[ADDED]] : f32
 // CHECK-NEXT:      %[[NEW:.*]] = arith.select %[[LATE]], %[[Q]], %[[SUM]] : f32
 // CHECK-NEXT:      %[[ANY:.*]] = arith.ori %[[LATE]], %[[EARLY]] : i1
 // CHECK-NEXT:      scan.yield %{{.*}}, %{{.*}}, %[[NEW]], %[[ANY]] : f32, f32, f32, i1
