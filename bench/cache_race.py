@@ -114,7 +114,7 @@ def run_round(folder: Path, processes: int, rewriting: float, within: float, cho
     found = keys(directory)
     damaged = sum(Cache(directory).get(key) is None for key in found)
 
-    left, folders = ([*path.iterdir()] for path in (directory / "unfinished", temporary))
+    left, folders = [*(directory / "unfinished").iterdir()], [*temporary.glob("scanweaver-*")]
     then = time.time() - LATER
     for path in left + folders:
         os.utime(path, (then, then))
@@ -157,7 +157,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="cache-race-") as folder:
             rounds.append(run_round(Path(folder), arguments.processes, arguments.rewriting, within, chosen))
         r = rounds[-1]
-        within = r.seconds
+        within = 0.8 * r.seconds  # the round lasts until the last kill at least
         counts = f"{r.killed:7} {r.failed:7} {r.entries:8} {r.damaged:8} {r.left:12} {r.folders:8} {r.still_left:6}"
         print(f"{i:5} {r.seconds:8.1f} {counts}", flush=True)
     failed, killed, left, folders, still_left = (

@@ -24,11 +24,16 @@ def _why_no_gpu() -> str | None:
 
 
 def _why_no_host_tools() -> str | None:
+    from scanweaver.errors import ToolchainError
     from scanweaver.gpu_exec.cache import CPU_TOOLS
-    from scanweaver.gpu_exec.toolchain import look
+    from scanweaver.gpu_exec.toolchain import find
 
-    missing = [name for name in CPU_TOOLS if look(name) is None]
-    return f"needs what compiles for the CPU: no {', '.join(missing)}" if missing else None
+    for name in CPU_TOOLS:
+        try:
+            find(name)
+        except ToolchainError as error:
+            return f"needs what compiles for the CPU: {str(error).splitlines()[0]}"
+    return None
 
 
 def _why_no_commands() -> str | None:
