@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +20,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.parser import Parser
 
+from scanweaver.cpu_exec.host import has_avx512
 from scanweaver.cpu_exec.lower import to_shared_library
 from scanweaver.dialects.gpu import Gpu
 from scanweaver.gpu_exec.lower import lower, to_ptx
@@ -216,31 +218,46 @@ func.func @{function}_{dtype}_{width}({parameters}) {{
 CPU_CASES = [
     (function, dtype, width)
     for function in FUNCTIONS
-    for dtype, widths in (("float32", (1, 4, 16)), ("float64", (1, 2, 8)))
+    for dtype, widths in (("float32", (1, 4, 8, 16)), ("float64", (1, 2, 4, 8)))
     for width in widths
 ]
 
 
-@pytest.fixture(scope="module")
-def cpu_library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+@cache
+def cpu_library(avx512: bool) -> ctypes.CDLL:
     context, module = parse("".join(cpu_kernel(*case) for case in CPU_CASES))
-    LowerMathForCpuPass().apply(context, module)
+    LowerMathForCpuPass(avx512).apply(context, module)
     module.verify()
-    path = tmp_path_factory.mktemp("math") / "math.so"
-    path.write_bytes(to_shared_library(str(module)))
-    return ctypes.CDLL(str(path))
+    with tempfile.NamedTemporaryFile(suffix=".so") as file:
+        Path(file.name).write_bytes(to_shared_library(str(module)))
+        return ctypes.CDLL(file.name)
+
+
+def run_on_cpu(function: str, dtype: str, width: int, xs: list[np.ndarray], avx512: bool) -> np.ndarray:
+    got = np.empty_like(xs[0])
+    pointers = [ctypes.c_void_p(x.ctypes.data) for x in xs]
+    entry = getattr(cpu_library(avx512), f"{function}_{dtype}_{width}")
+    entry(ctypes.c_void_p(got.ctypes.data), ctypes.c_int64(got.size), *pointers)
+    return got
 
 
 @pytest.mark.parametrize(("function", "dtype", "width"), CPU_CASES)
-def test_cpu(function: str, dtype: str, width: int, cpu_library: ctypes.CDLL) -> None:
+def test_cpu(function: str, dtype: str, width: int) -> None:
     if dtype == "float64" and not wide_enough:
         pytest.skip("long double is no wider than double here")
     xs = arguments(function, dtype, 50_000)
-    got = np.empty_like(xs[0])
-    pointers = [ctypes.c_void_p(x.ctypes.data) for x in xs]
-    entry = getattr(cpu_library, f"{function}_{dtype}_{width}")
-    entry(ctypes.c_void_p(got.ctypes.data), ctypes.c_int64(got.size), *pointers)
-    check(function, dtype, "CPU", xs, got)
+    check(function, dtype, "CPU", xs, run_on_cpu(function, dtype, width, xs, avx512=False))
+
+
+@pytest.mark.skipif(not has_avx512(), reason="the host has no AVX-512")
+@pytest.mark.parametrize(("dtype", "widths"), [("float32", (4, 8, 16)), ("float64", (2, 4, 8))])
+@pytest.mark.parametrize("function", ["exp", "exp2"])
+def test_instructions_for_powers_of_two_change_no_bit(function: str, dtype: str, widths: tuple[int, ...]) -> None:
+    xs = arguments(function, dtype, 50_000)
+    scalar = run_on_cpu(function, dtype, 1, xs, avx512=True)
+    for width in widths:
+        for avx512 in (False, True):
+            assert np.array_equal(run_on_cpu(function, dtype, width, xs, avx512), scalar, equal_nan=True)
 
 
 # The GPU's expansions of float32, executed by NumPy: what the instructions' definitions say, before any GPU has a word

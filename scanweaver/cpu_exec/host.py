@@ -23,6 +23,11 @@ def description() -> dict[str, Any]:
     return {"system": sys.platform, "machine": platform.machine(), "instructions": sorted(_instructions())}
 
 
+def has_avx512() -> bool:
+    """Whether vectors of floats may use AVX-512, at every width of a register."""
+    return {"avx512f", "avx512dq", "avx512vl"} <= {*description()["instructions"]}
+
+
 def require(made_for: Any) -> None:
     """Raises UnsupportedError where this machine lacks what `description()` said of another, TypeError for no such."""
     here = description()

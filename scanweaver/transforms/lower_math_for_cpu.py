@@ -37,18 +37,22 @@ class LowerMathForCpuPass(ModulePass):
                 bounds in docs/numerics.md
              arith.{extf, truncf} from and to bf16, and from f64 to f16 -> the same, rounding once, to nearest even
 
+    `avx512=true`: the host has that set (F, DQ and VL), whose instructions multiply exp and exp2 by powers of two.
+    The bits of the results are the same.
+
     Left alone: what is one instruction (sqrt, absf, floor, …) and what is rare (sin, cos, erf, powf: a call to libm a
     lane). Run it before `convert-math-to-llvm`, whose log1p is log(1 + x).
     """
 
     name = "lower-math-for-cpu"
+    avx512: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         table = {(kind, bits): how for kind, how in _EXPANSIONS.items() for bits in (32, 64)}
         functions, constants = Functions(op), Constants()
         expand = GreedyRewritePatternApplier(
             [
-                ExpandMath(table, vectors=True, functions=functions, constants=constants),
+                ExpandMath(table, vectors=True, functions=functions, constants=constants, avx512=self.avx512),
                 ExpandExtension(functions, constants),
                 ExpandRounding(functions, constants),
             ]

@@ -38,10 +38,11 @@ def passes(target: str, options: Options) -> Iterator[tuple[str, tuple[ModulePas
     yield "scan", (RegroupProductsPass(), FuseMultiplyAddPass(), ConvertRecurrenceToScanPass(options.parallel))
     yield "scheduled", (ScheduleScanPass(target, options.strategy, options.size_list),)
     if target == "cpu":
+        from scanweaver.cpu_exec import host
         from scanweaver.transforms.lower_math_for_cpu import LowerMathForCpuPass
         from scanweaver.transforms.lower_scan_to_cpu import LowerScanToCpuPass
 
-        yield "cpu", (LowerScanToCpuPass(), LowerMathForCpuPass())
+        yield "cpu", (LowerScanToCpuPass(), LowerMathForCpuPass(host.has_avx512()))
     else:
         from scanweaver.transforms.lower_block_scan import LowerBlockScanPass
         from scanweaver.transforms.lower_math_for_gpu import LowerMathForGpuPass

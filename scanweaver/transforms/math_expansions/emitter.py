@@ -17,6 +17,7 @@ from xdsl.traits import IsolatedFromAbove
 
 from scanweaver.dialects.arith import CmpiOp, SelectOp, split_type
 from scanweaver.transforms.functions import Functions
+from scanweaver.transforms.math_expansions.avx512 import is_register
 
 Expansion: TypeAlias = Callable[..., SSAValue]
 """From an `Emitter` and a math operation's operands to the value that replaces its result."""
@@ -85,15 +86,19 @@ def _entry_block(block: Block) -> Block:
 
 
 class Emitter:
-    """Arithmetic on values of one type: a float (f32 or f64) or a vector of them. No operation may be re-associated."""
+    """Arithmetic on values of one type: a float (f32 or f64) or a vector of them. No operation may be re-associated.
 
-    def __init__(self, type: Attribute, builder: Builder, constants: Constants):
+    `avx512`: the host has these instructions, for vectors that fill a register.
+    """
+
+    def __init__(self, type: Attribute, builder: Builder, constants: Constants, *, avx512: bool = False):
         element, self.shape = split_type(type)
         assert isinstance(element, Float32Type | Float64Type)
         self.type = type
         self.element = element
         self.format = F32 if isinstance(element, Float32Type) else F64
         self.integer = IntegerType(self.format.bits)
+        self.has_avx512 = avx512 and is_register(self.format.bits, self.shape)
         self._builder = builder
         self._constants = constants
 
@@ -182,6 +187,10 @@ class Emitter:
         """Bits `a` moved up to where the exponent stands; what does not fit is lost."""
         return self.emit(arith.ShLIOp(a, self.whole(self.format.mantissa)))
 
+    def half(self, whole: SSAValue) -> SSAValue:
+        """A whole number halved, towards minus infinity."""
+        return self.emit(arith.ShRSIOp(whole, self.whole(1)))
+
     def from_exponent(self, bits: SSAValue) -> SSAValue:
         """The exponent field of `bits` with its sign, as an integer."""
         return self.emit(arith.ShRSIOp(bits, self.whole(self.format.mantissa)))
@@ -218,6 +227,7 @@ class ExpandMath(RewritePattern):
     vectors: bool
     functions: Functions | None = None
     constants: Constants = field(default_factory=Constants)
+    avx512: bool = False
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         if not op.results:
@@ -234,7 +244,8 @@ class ExpandMath(RewritePattern):
             return
 
         def body(block: Block) -> list[SSAValue]:
-            return [expansion(Emitter(type, Builder(InsertPoint.at_end(block)), self.constants), *block.args)]
+            builder = Builder(InsertPoint.at_end(block))
+            return [expansion(Emitter(type, builder, self.constants, avx512=self.avx512), *block.args)]
 
         name = "_".join([op.name.removeprefix("math."), *(f"{size}x" for size in shape or ()), str(element)])
         rewriter.replace(op, self.functions.call(name.replace("x_", "x"), op.operands, [type], body, inlined=True))

@@ -75,14 +75,14 @@ def main() -> None:
         return (mp.tanh(x) - x) / x**3 if w > mp.mpf(10) ** -12 else 2 * w / 15 - mp.mpf(1) / 3
 
     slack = mp.mpf("1.0001")  # the reduced argument may pass the end of its interval by rounding
-    wide, half = ln2 * slack, ln2 / 2 * slack
+    half = ln2 / 2 * slack
     root = mp.sqrt(2)
     w_max = ((root - 1) / (root + 1)) ** 2 * slack
     tables: list[tuple[str, Function, Function, Any, Any, int]] = [
-        ("EXP f32", exp_tail, lambda r: r**2 / mp.exp(r), -wide, wide, 5),
-        ("EXP f64", exp_tail, lambda r: r**2 / mp.exp(r), -wide, wide, 11),
-        ("EXP2 f32", exp2_tail, lambda r: abs(r) / mp.mpf(2) ** r, -slack, slack, 6),
-        ("EXP2 f64", exp2_tail, lambda r: abs(r) / mp.mpf(2) ** r, -slack, slack, 12),
+        ("EXP f32", exp_tail, lambda r: r**2 / mp.exp(r), -half, half, 4),
+        ("EXP f64", exp_tail, lambda r: r**2 / mp.exp(r), -half, half, 9),
+        ("EXP2 f32", exp2_tail, lambda r: abs(r) / mp.mpf(2) ** r, -slack / 2, slack / 2, 5),
+        ("EXP2 f64", exp2_tail, lambda r: abs(r) / mp.mpf(2) ** r, -slack / 2, slack / 2, 10),
         ("EXPM1 f32", exp_tail, lambda r: abs(r) / mp.exp(r), -half, half, 4),
         ("EXPM1 f64", exp_tail, lambda r: abs(r) / mp.exp(r), -half, half, 9),
         ("LOG f32", log_tail, lambda f: abs(f), 1 / root - 1, (root - 1) * slack, 8),

@@ -1,8 +1,9 @@
 // RUN: scanweaver-opt %s -p lower-math-for-cpu --split-input-file | filecheck %s
 // RUN: scanweaver-opt %s -p lower-math-for-cpu --split-input-file | scanweaver-opt --split-input-file | filecheck %s
+// RUN: scanweaver-opt %s -p "lower-math-for-cpu{avx512=true}" --split-input-file | filecheck %s --check-prefix=AVX512
 
-// A function of its own for each operation and type, which LLVM inlines. exp is sixteen operations besides
-// reinterpretation.
+// A function of its own for each operation and type, which LLVM inlines. exp is eighteen operations besides
+// reinterpretation; with AVX-512's instructions for the power of two, twelve.
 // CHECK-LABEL: func.func @vectors
 // CHECK:         scf.for
 // CHECK-NEXT:      func.call @exp_16xf32(%{{.*}}) : (vector<16xf32>) -> vector<16xf32>
@@ -13,16 +14,31 @@
 // CHECK:         %[[ABOVE:.*]] = arith.maximumf %{{.*}}, %{{.*}} : vector<16xf32>
 // CHECK-NEXT:    %[[X:.*]] = arith.minimumf %[[ABOVE]], %{{.*}} : vector<16xf32>
 // CHECK-NEXT:    %[[SHIFTED:.*]] = math.fma %[[X]], %{{.*}}, %[[MAGIC:.*]] : vector<16xf32>
-// CHECK-NEXT:    %[[M:.*]] = arith.subf %[[SHIFTED]], %[[MAGIC]] : vector<16xf32>
+// CHECK-NEXT:    %[[K:.*]] = arith.subf %[[SHIFTED]], %[[MAGIC]] : vector<16xf32>
 // CHECK-NEXT:    %[[BITS:.*]] = vector.bitcast %[[SHIFTED]] : vector<16xf32> to vector<16xi32>
-// CHECK-NEXT:    %[[MOVED:.*]] = arith.shli %[[BITS]], %{{.*}} : vector<16xi32>
+// CHECK-NEXT:    %[[HALF:.*]] = arith.shrsi %[[BITS]], %{{.*}} : vector<16xi32>
+// CHECK-NEXT:    %[[REST:.*]] = arith.subi %[[BITS]], %[[HALF]] : vector<16xi32>
+// CHECK-NEXT:    %[[MOVED:.*]] = arith.shli %[[HALF]], %{{.*}} : vector<16xi32>
 // CHECK-NEXT:    %[[SCALE:.*]] = vector.bitcast %[[MOVED]] : vector<16xi32> to vector<16xf32>
-// CHECK-NEXT:    %[[HI:.*]] = math.fma %[[M]], %{{.*}}, %[[X]] : vector<16xf32>
-// CHECK-NEXT:    %[[R:.*]] = math.fma %[[M]], %{{.*}}, %[[HI]] : vector<16xf32>
-// CHECK-COUNT-7: math.fma %{{.*}}, %[[R]], %{{.*}} : vector<16xf32>
-// CHECK-NEXT:    %[[HALF:.*]] = arith.mulf %{{.*}}, %[[SCALE]] : vector<16xf32>
-// CHECK-NEXT:    %{{.*}} = arith.mulf %[[HALF]], %[[SCALE]] : vector<16xf32>
+// CHECK-NEXT:    %[[MOVED2:.*]] = arith.shli %[[REST]], %{{.*}} : vector<16xi32>
+// CHECK-NEXT:    %[[SCALE2:.*]] = vector.bitcast %[[MOVED2]] : vector<16xi32> to vector<16xf32>
+// CHECK-NEXT:    %[[HI:.*]] = math.fma %[[K]], %{{.*}}, %[[X]] : vector<16xf32>
+// CHECK-NEXT:    %[[R:.*]] = math.fma %[[K]], %{{.*}}, %[[HI]] : vector<16xf32>
+// CHECK-COUNT-6: math.fma %{{.*}}, %[[R]], %{{.*}} : vector<16xf32>
+// CHECK-NEXT:    %[[ONCE:.*]] = arith.mulf %{{.*}}, %[[SCALE]] : vector<16xf32>
+// CHECK-NEXT:    %{{.*}} = arith.mulf %[[ONCE]], %[[SCALE2]] : vector<16xf32>
 // CHECK-NEXT:    func.return
+
+// AVX512-LABEL: func.func private @exp_16xf32
+// AVX512-NOT:     arith.{{maximumf|minimumf|shli}}
+// AVX512:         %[[SHIFTED:.*]] = math.fma %[[X:.*]], %{{.*}}, %[[MAGIC:.*]] : vector<16xf32>
+// AVX512-NEXT:    %[[K:.*]] = arith.subf %[[SHIFTED]], %[[MAGIC]] : vector<16xf32>
+// AVX512:         %[[HI:.*]] = math.fma %[[K]], %{{.*}}, %[[X]] : vector<16xf32>
+// AVX512-NEXT:    %[[FAR:.*]] = math.fma %[[K]], %{{.*}}, %[[HI]] : vector<16xf32>
+// AVX512:         %[[R:.*]] = llvm.call_intrinsic "llvm.x86.avx512.mask.range.ps.512"(%[[FAR]], %{{.*}}) : (vector<16xf32>, vector<16xf32>, i32, vector<16xf32>, i16, i32) -> vector<16xf32>
+// AVX512-COUNT-6: math.fma %{{.*}}, %[[R]], %{{.*}} : vector<16xf32>
+// AVX512:         llvm.call_intrinsic "llvm.x86.avx512.mask.scalef.ps.512"(%{{.*}}, %[[K]], %{{.*}}) : (vector<16xf32>, vector<16xf32>, vector<16xf32>, i16, i32) -> vector<16xf32>
+// AVX512-NEXT:    func.return
 func.func @vectors(%x: vector<16xf32>, %n: index) -> vector<16xf32> {
   %zero = arith.constant 0 : index
   %one = arith.constant 1 : index
@@ -64,6 +80,9 @@ func.func @all(%x: f32, %y: f64) -> (f32, f64) {
 // CHECK-NEXT:    func.call @exp_f32
 // CHECK:       func.func private @exp_f32
 // CHECK-NOT:   func.func
+// What fills no register is written out on every host.
+// AVX512-LABEL: func.func private @exp_f32
+// AVX512:         arith.minimumf
 func.func @first(%x: f32) -> f32 {
   %0 = math.exp %x : f32
   func.return %0 : f32
