@@ -151,6 +151,29 @@ def test_an_error_in_a_thread_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> No
         launching._share_out(fails, 100, 0, 0)  # pyright: ignore[reportPrivateUsage]
 
 
+def test_a_call_waits_for_no_thread_that_is_busy_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    share_out = launching._share_out  # pyright: ignore[reportPrivateUsage]
+    both, release = threading.Barrier(3), threading.Event()
+
+    def blocks(*_: int) -> None:
+        if not release.is_set():
+            both.wait(10)
+            release.wait(10)
+
+    monkeypatch.setattr(launching, "thread_count", lambda: 2)
+    monkeypatch.setattr(launching, "_workers", launching._Workers())  # pyright: ignore[reportPrivateUsage]
+    other = threading.Thread(target=share_out, args=(blocks, 100, 0, 0))
+    other.start()
+    both.wait(10)  # the only worker and the other caller
+    ran: list[tuple[int, int]] = []
+    share_out(lambda a, b, *_: ran.append((a, b)), 100, 0, 0)
+    assert sum(b - a for a, b in ran) == 100
+    assert not release.is_set()
+    release.set()
+    other.join(10)
+    assert not other.is_alive()
+
+
 def test_one_launch_serves_several_threads_at_once(scale: CpuExecutable) -> None:
     x = np.random.default_rng(0).standard_normal((64, 2000), np.float32)
     call = scale.prepare({"b": 64, "t": 2000}, [{"b": 2000, "t": 1}, {}, {"b": 2000, "t": 1}])

@@ -10,9 +10,10 @@ import itertools
 import os
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from math import prod
+from queue import SimpleQueue
 from typing import Any
 
 from scanweaver.cpu_exec.lower import packed
@@ -24,8 +25,6 @@ from scanweaver.gpu_exec.artifact import Artifact
 INLINE_ELEMENTS = 1 << 17
 # Chunks a thread: enough that one slowed by another program does not hold up the rest.
 CHUNKS = 4
-
-_pool: tuple[int, ThreadPoolExecutor] | None = None
 
 
 class CpuExecutable:
@@ -95,14 +94,67 @@ def _share_out(function: Callable[..., None], tasks: int, slots: int, order: int
         while (begin := next(chunks)) < tasks:
             function(begin, min(begin + size, tasks), slots, order)
 
-    helpers: list[Future[None]] = []
+    helpers = [_Help(work) for _ in range(min(threads, -(-tasks // size)) - 1)]
     try:
-        helpers.extend(_threads(threads).submit(work) for _ in range(min(threads, -(-tasks // size)) - 1))
+        _workers.ask(helpers)
         work()
     finally:
-        wait(helpers)  # also when interrupted: they write to the caller's memory
+        for helper in helpers:  # also when interrupted: they write to the caller's memory
+            helper.end()
     for helper in helpers:
-        helper.result()
+        if helper.error is not None:
+            raise helper.error
+
+
+class _Help:
+    """Work that another thread may join. Whoever takes the lock first decides whether it does."""
+
+    def __init__(self, work: Callable[[], None]):
+        self.error: BaseException | None = None
+        self._work = work
+        self._lock = threading.Lock()
+
+    def run(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            return  # too late
+        try:
+            self._work()
+        except BaseException as error:
+            self.error = error
+        finally:
+            self._lock.release()
+
+    def end(self) -> None:
+        """From here on the work is not touched: waits where it has begun."""
+        self._lock.acquire()
+
+
+class _Workers:
+    """Threads that wait for work, as many as a call has asked for. An item in a queue wakes one sooner than a future."""
+
+    def __init__(self) -> None:
+        self._asked: SimpleQueue[_Help] = SimpleQueue()
+        self._count = 0
+        self._growing = threading.Lock()
+
+    def ask(self, helpers: Sequence[_Help]) -> None:
+        if self._count < len(helpers):
+            self._grow(len(helpers))
+        for helper in helpers:
+            self._asked.put(helper)
+
+    def _grow(self, count: int) -> None:
+        with self._growing:
+            while self._count < count:
+                threading.Thread(target=self._serve, name=f"scanweaver_{self._count}", daemon=True).start()
+                self._count += 1
+
+    def _serve(self) -> None:
+        while True:
+            self._asked.get().run()
+
+
+_workers = _Workers()
 
 
 def thread_count() -> int:
@@ -113,19 +165,10 @@ def thread_count() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _threads(count: int) -> ThreadPoolExecutor:
-    """The process's pool, made again where the number of threads changed."""
-    global _pool
-    pool = _pool
-    if pool is None or pool[0] != count:
-        pool = _pool = (count, ThreadPoolExecutor(count, thread_name_prefix="scanweaver"))
-    return pool[1]
-
-
 def _forget_threads() -> None:
-    """A forked child has the pool's memory but not its threads: it makes its own."""
-    global _pool
-    _pool = None
+    """A forked child has the workers' memory but not their threads: it makes its own."""
+    global _workers
+    _workers = _Workers()
 
 
 if hasattr(os, "register_at_fork"):
