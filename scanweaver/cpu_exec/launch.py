@@ -130,7 +130,7 @@ class _Help:
 
 
 class _Workers:
-    """Threads that wait for work, as many as a call has asked for. An item in a queue wakes one sooner than a future."""
+    """Threads that wait for work, as many as a call has asked for. A queue wakes one sooner than a future does."""
 
     def __init__(self) -> None:
         self._asked: SimpleQueue[_Help] = SimpleQueue()

@@ -25,6 +25,10 @@ if platform.machine() in ("x86_64", "AMD64"):
     # convert to bfloat16 make denormals 0: without them LLVM rounds by integers.
     _NATIVE.append("-mattr=-prefer-256-bit,-avx512bf16,-avxneconvert")
 
+# By default LLVM keeps the order of the source, in which a function such as exp is one long chain after another, and a
+# processor looks ahead no further than a few of them. Chains that do not depend on each other are to be interleaved.
+_INTERLEAVED = ["-pre-RA-sched=list-ilp", "-enable-misched=false"]
+
 _PASSES = [
     "canonicalize",
     "cse",
@@ -68,7 +72,7 @@ def lower(text: str) -> Lowered:
     module = run("mlir-opt", [INPUT, pipeline], text, ".mlir").decode()
     llvm = run("mlir-translate", ["--mlir-to-llvmir", INPUT], module, ".mlir").decode()
     llvm = run("opt", ["-S", *_NATIVE, INPUT, "-o", OUTPUT], _with_packed_entries(llvm), ".ll").decode()
-    llc = [*_NATIVE, "-relocation-model=pic", INPUT, "-o", OUTPUT]
+    llc = [*_NATIVE, *_INTERLEAVED, "-relocation-model=pic", INPUT, "-o", OUTPUT]
     with ThreadPoolExecutor(1) as beside:
         # The object comes from llc too, at the same time: the machine's assembler may be older than its instructions.
         asm = beside.submit(run_tool, tools["llc"], llc, llvm, suffix=".ll")
