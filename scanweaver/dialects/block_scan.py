@@ -310,13 +310,22 @@ class DownSweepOp(IRDLOperation):
         return op
 
 
-def sweep_slots(participants: int, rows: int, by_row: bool) -> int:
-    """Elements of one buffer of a sweep: with lanes across time, one in 32 is left out to keep banks apart."""
-    return participants * rows if by_row else (participants + participants // BANKS) * rows
+def sweep_slots(participants: int, rows: int, by_row: bool, bytes: int) -> int:
+    """Elements of one buffer of a sweep, elements of so many bytes; with lanes across time, pads keep banks apart."""
+    every, pad = padding(bytes)
+    return participants * rows if by_row else (participants + participants // every * pad) * rows
+
+
+def padding(bytes: int) -> tuple[int, int]:
+    """After how many elements how many are left out: a word, or an element of more, after as many as lie side by side
+    in the banks. The strides of a sweep's levels then meet no bank twice, up to the 256 participants of a block."""
+    return BANKS * WORD // bytes, max(1, WORD // bytes)
 
 
 BANKS = 32
 """Banks of workgroup memory: words whose addresses differ by a multiple of it are read one after the other."""
+WORD = 4
+"""Bytes of a bank."""
 
 
 def _verify_sweep(participants: int, position: Sequence[SSAValue], buffers: Sequence[SSAValue], values: int) -> None:

@@ -151,11 +151,12 @@ def _fitting(op: GenericOp, schedule: ScheduleAttr, shared_bytes: int) -> Schedu
 
 def _tree_bytes(op: GenericOp, participants: int, by_row: bool) -> int:
     """Bytes of one row's sweeps: an element and its states in every node, for each component."""
-    return sweep_slots(participants, 1, by_row) * sum(
-        sum(map(byte_size, component.element_types))
-        + sum(byte_size(op.states[i].type) for i in component.state_indices)
+    sizes = [
+        byte_size(type)
         for component in op.component_ops
-    )
+        for type in (*component.element_types, *(op.states[i].type for i in component.state_indices))
+    ]
+    return sum(sweep_slots(participants, 1, by_row, bytes) * bytes for bytes in sizes)
 
 
 def carried_bytes(op: GenericOp) -> int:

@@ -158,16 +158,18 @@ class _KernelWriter:
         schedule = self.schedule
         participants = schedule.lanes.data * schedule.warps.data
         sweeps = schedule.algorithm.data == BLELLOCH
-        if sweeps:
-            count = sweep_slots(participants, self.rows_per_block, by_row=schedule.lanes.data == 1)
-        elif schedule.warps.data > 1:
-            count = schedule.warps.data * self.rows_per_block
-        else:
+        if not sweeps and schedule.warps.data == 1:
             return {}
+
+        def count(type: Attribute) -> int:
+            if sweeps:
+                return sweep_slots(participants, self.rows_per_block, schedule.lanes.data == 1, byte_size(type))
+            return schedule.warps.data * self.rows_per_block
+
         scratch: dict[int, list[SSAValue]] = {}
         for c, component in enumerate(self.op.component_ops):
             states = [self.op.states[i].type for i in component.state_indices] if sweeps else []
-            scratch[c] = [self.shared.buffer(count, type) for type in (*component.element_types, *states)]
+            scratch[c] = [self.shared.buffer(count(type), type) for type in (*component.element_types, *states)]
         return scratch
 
     # --- time -------------------------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern, op_type_rewrite_pattern
 
 from scanweaver.dialects import gpu
-from scanweaver.dialects.block_scan import BANKS, DownSweepOp, UpSweepOp, sweep_slots
+from scanweaver.dialects.block_scan import DownSweepOp, UpSweepOp, padding, sweep_slots
 from scanweaver.dialects.scan_regions import inlined
-from scanweaver.transforms.skeleton.memory import Memory
+from scanweaver.transforms.skeleton.memory import Memory, byte_size
 from scanweaver.transforms.skeleton.scopes import Writer
 
 Buffers = Sequence[tuple[SSAValue, Attribute]]
@@ -34,21 +34,25 @@ class _Sweep:
         self.participant, self.row = (write.value(arith.ExtUIOp(value, i64)) for value in op.position)
 
     def load(self, buffers: Buffers, at: SSAValue) -> list[SSAValue]:
-        slot = self._slot(at)
-        return [self.memory.load_element(self.memory.advanced(b, slot, type), type) for b, type in buffers]
+        return [
+            self.memory.load_element(self.memory.advanced(buffer, self._slot(at, type), type), type)
+            for buffer, type in buffers
+        ]
 
     def store(self, buffers: Buffers, at: SSAValue, values: Sequence[SSAValue]) -> None:
-        slot = self._slot(at)
         for (buffer, type), value in zip(buffers, values, strict=True):
-            self.memory.store_element(self.memory.advanced(buffer, slot, type), value)
+            self.memory.store_element(self.memory.advanced(buffer, self._slot(at, type), type), value)
 
-    def _slot(self, at: SSAValue) -> SSAValue:
-        """Where participant `at` of this row lies: rows side by side where lanes are rows, else one pad in 32."""
+    def _slot(self, at: SSAValue, type: Attribute) -> SSAValue:
+        """Where participant `at` of this row lies: rows side by side where lanes are rows, else with pads between."""
         write = self.write
         if self.by_row is not None:
             return write.add(write.mul(at, write.constant(self.by_row)), self.row)
-        padded = write.add(at, write.div(at, write.constant(BANKS)))
-        row_slots = write.constant(sweep_slots(self.participants, 1, by_row=False))
+        bytes = byte_size(type)
+        every, pad = padding(bytes)
+        pads = write.div(at, write.constant(every))
+        padded = write.add(at, pads if pad == 1 else write.mul(pads, write.constant(pad)))
+        row_slots = write.constant(sweep_slots(self.participants, 1, by_row=False, bytes=bytes))
         return write.add(write.mul(self.row, row_slots), padded)
 
     def barrier(self) -> None:
