@@ -114,7 +114,7 @@ def run_round(folder: Path, processes: int, rewriting: float, within: float, cho
     found = keys(directory)
     damaged = sum(Cache(directory).get(key) is None for key in found)
 
-    left, folders = [*(directory / "unfinished").iterdir()], [*temporary.glob("scanweaver-*")]
+    left, folders = [*(directory / "unfinished").iterdir()], [*temporary.iterdir()]
     then = time.time() - LATER
     for path in left + folders:
         os.utime(path, (then, then))

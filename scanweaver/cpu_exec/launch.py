@@ -13,11 +13,13 @@ import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
 from scanweaver.cpu_exec.lower import packed
 from scanweaver.errors import ScanWeaverError
+from scanweaver.gpu_exec import toolchain
 from scanweaver.gpu_exec.abi import Packing
 from scanweaver.gpu_exec.artifact import Artifact
 
@@ -177,7 +179,7 @@ if hasattr(os, "register_at_fork"):
 
 def _load(library: bytes) -> Any:
     """Loads a library from memory; its file is gone once it is mapped."""
-    with tempfile.NamedTemporaryFile(suffix=".so") as file:
-        file.write(library)
-        file.flush()
-        return ctypes.CDLL(file.name)
+    with tempfile.TemporaryDirectory(prefix=toolchain.prefix(toolchain.LIBRARY)) as folder:
+        file = Path(folder, "kernels.so")
+        file.write_bytes(library)
+        return ctypes.CDLL(str(file))

@@ -40,6 +40,8 @@ _INSTALL = {
 _MLIR_TOOLS = ("mlir-opt", "mlir-translate", "opt", "llc")
 _DEFAULT_CUDA = Path("/usr/local/cuda")
 _KEPT_SECONDS = 7 * 24 * 3600
+LIBRARY = "library"
+"""What folders of libraries on their way into a process are named after, as a tool's are after the tool."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ def run_tool(tool: Tool, arguments: Sequence[str], text: str | bytes, *, suffix:
     `loud`: anything on stderr is a failure (mlir-opt exits 0 after dropping what it does not know).
     On failure raises ToolchainError with stderr and the command to repeat; the input stays on disk for it.
     """
-    folder = Path(tempfile.mkdtemp(prefix=_prefix(tool.name)))
+    folder = Path(tempfile.mkdtemp(prefix=prefix(tool.name)))
     kept = False
     try:
         source, target = folder / f"input{suffix}", folder / "output"
@@ -129,9 +131,10 @@ def run_tool(tool: Tool, arguments: Sequence[str], text: str | bytes, *, suffix:
 
 
 def sweep() -> None:
-    """Removes the folders that `run_tool` kept after failures, or could not remove when it was killed, a week ago."""
+    """Removes the folders that `run_tool` kept after failures, or a killed process could not remove, a week ago."""
     long_ago = time.time() - _KEPT_SECONDS
-    for folder in (path for name in _INSTALL for path in Path(tempfile.gettempdir()).glob(f"{_prefix(name)}????????")):
+    names = (*_INSTALL, LIBRARY)
+    for folder in (path for name in names for path in Path(tempfile.gettempdir()).glob(f"{prefix(name)}????????")):
         with suppress(OSError):  # another process swept it
             stat = folder.lstat()
             if stat.st_uid == os.getuid() and stat.st_mtime < long_ago:
@@ -201,7 +204,8 @@ def _places(name: str) -> str:
     return "\n".join(f"  {candidate}" for candidate in dict.fromkeys(_candidates(name)))
 
 
-def _prefix(name: str) -> str:
+def prefix(name: str) -> str:
+    """How temporary folders begin, by which `sweep` knows them."""
     return f"scanweaver-{name}-"
 
 
