@@ -20,7 +20,7 @@ from scanweaver.gpu_exec import driver, toolchain
 
 STRATEGIES = [
     pytest.param(("cpu", "serial"), id="cpu"),
-    *(pytest.param(("cuda", s), id=f"cuda-{s}", marks=pytest.mark.gpu) for s in ("auto", "lanes", "serial")),
+    *(pytest.param(("cuda", s), id=f"cuda-{s}", marks=pytest.mark.gpu) for s in ("auto", "lanes", "blelloch", "serial")),
 ]
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 

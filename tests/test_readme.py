@@ -45,11 +45,15 @@ def test_the_code_computes_the_recurrence(ran: dict[str, Any]) -> None:
     torch.testing.assert_close(ran["last"], h.float(), rtol=1e-5, atol=1e-5)
 
 
-def test_the_code_prints_the_stages(ran: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_code_prints_the_stages_and_saves_a_file(
+    ran: dict[str, Any], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     exec(blocks(README, "python")[-1], ran)
     out = capsys.readouterr().out
     assert 'scan.component "affine"' in out
     assert ".target sm_90" in out
+    assert torch.equal(ran["y"], ran["selective_scan"](ran["u"], ran["dt"], ran["A"], ran["B"], ran["C"]))
 
 
 def test_the_commands_on_the_demos_files_work(tmp_path: Path) -> None:
