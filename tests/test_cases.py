@@ -18,9 +18,10 @@ import scanweaver as sw
 from scanweaver.errors import DriverError, ToolchainError
 from scanweaver.gpu_exec import driver, toolchain
 
+ON_GPU = ("auto", "lanes", "blelloch", "serial")
 STRATEGIES = [
     pytest.param(("cpu", "serial"), id="cpu"),
-    *(pytest.param(("cuda", s), id=f"cuda-{s}", marks=pytest.mark.gpu) for s in ("auto", "lanes", "blelloch", "serial")),
+    *(pytest.param(("cuda", s), id=f"cuda-{s}", marks=pytest.mark.gpu) for s in ON_GPU),
 ]
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
