@@ -6,7 +6,7 @@ Its members (see `archive.py`) are `manifest.json`, `stages/<nn>-<name>`, `binar
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -117,8 +117,8 @@ def write_atomically(path: Path, data: bytes, temporary: Path | None = None) -> 
 
     `temporary`: the folder for the unfinished file, on the same file system; else it lies beside `path`.
     """
-    handle, name = tempfile.mkstemp(prefix=f".{path.name[:16]}-", dir=temporary or path.parent)
-    unfinished = Path(name)
+    unfinished = (temporary or path.parent) / f".{path.name[:16]}-{secrets.token_hex(8)}"
+    handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # as the umask has it
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -27,6 +28,12 @@ LANE_BYTES = 16
 """The widest access of one lane."""
 BUSY_WARPS = 16
 """Warps of a multiprocessor below which latency is no longer hidden."""
+
+
+def is_gpu(target: str) -> bool:
+    """Whether this names a chip that kernels are written for."""
+    number = re.fullmatch(r"sm_(\d+)[af]?", target)
+    return number is not None and int(number[1]) >= 80
 
 
 def gpu(target: str) -> Gpu:

@@ -31,10 +31,12 @@ def choose(op: GenericOp, target: str, strategy: str = "auto", sizes: Mapping[st
     `strategy`: `lanes` puts lanes (or warps) across time, `blelloch` does so and scans their folds by two sweeps in
     workgroup memory, `serial` walks time in order, `auto` takes lanes where the step is proved associative and there
     is something to gain. `sizes` are hints; a kernel takes any size.
-    Raises NotAssociativeError for `lanes` without a proof.
+    Raises NotAssociativeError for `lanes` without a proof, ScanWeaverError for another target or strategy.
     """
     if strategy not in STRATEGIES:
         raise ScanWeaverError(f"strategy is one of {', '.join(STRATEGIES)}, got {strategy!r}")
+    if target != "cpu" and not chip.is_gpu(target):
+        raise ScanWeaverError(f"target is cpu or a chip from sm_80 on, such as sm_90, got {target!r}")
     known = dict(sizes or {})
     if strategy in ACROSS_TIME and op.slots is not None:
         raise ScanWeaverError(f'strategy="{strategy}" has no rows without a slot: states in slots are walked serially')

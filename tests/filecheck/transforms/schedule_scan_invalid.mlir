@@ -2,10 +2,13 @@
 // RUN: not scanweaver-opt %s -p 'convert-recurrence-to-scan,schedule-scan{strategy=fast}' 2>&1 | filecheck %s --check-prefix STRATEGY
 // RUN: not scanweaver-opt %s -p 'convert-recurrence-to-scan,schedule-scan{target=cpu strategy=lanes}' 2>&1 | filecheck %s --check-prefix CPU
 // RUN: not scanweaver-opt %s -p 'convert-recurrence-to-scan,schedule-scan{sizes="r"}' 2>&1 | filecheck %s --check-prefix SIZES
+// RUN: not scanweaver-opt %s -p 'convert-recurrence-to-scan,schedule-scan{target=h100}' 2>&1 | filecheck %s --check-prefix CHIP
+// RUN: not scanweaver-opt %s -p 'convert-recurrence-to-scan,schedule-scan{target=sm_75}' 2>&1 | filecheck %s --check-prefix CHIP
 
 // LANES:    strategy="lanes" needs an associative step, but math.tanh is not affine in state 'h'
 // STRATEGY: strategy is one of auto, lanes, serial, blelloch, got 'fast'
 // CPU:      strategy="lanes"
+// CHIP:     target is cpu or a chip from sm_80 on, such as sm_90, got '{{h100|sm_75}}'
 // SIZES:    sizes is written as "b=8,t=4096", got "r"
 func.func @refused(%xs: tensor<?x?xf32>) -> tensor<?x?xf32> {
   %zero = arith.constant 0.0 : f32
