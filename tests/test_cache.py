@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from scanweaver.config import config
+from scanweaver.cpu_exec import host
 from scanweaver.errors import ScanWeaverError
 from scanweaver.gpu_exec import cache as caching
-from scanweaver.gpu_exec import toolchain
 from scanweaver.gpu_exec.abi import Kernel, Operand, Param, Recipe
 from scanweaver.gpu_exec.artifact import Artifact, DamagedArtifactError
 from scanweaver.gpu_exec.cache import Cache
@@ -418,7 +418,7 @@ def test_everything_that_decides_is_in_the_key(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(caching, "source_hash", lambda: "another version")
     keys.add(caching.artifact_key("text", "sm_90", {"strategy": "auto", "parallel": True}))
     on_this_host = caching.artifact_key("text", "cpu", {})
-    monkeypatch.setattr(toolchain, "host_identity", lambda: "another CPU")
+    monkeypatch.setattr(host, "identity", lambda: "another CPU")
     keys |= {on_this_host, caching.artifact_key("text", "cpu", {})}
     assert len(keys) == 9
 

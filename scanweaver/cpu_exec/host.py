@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 import re
 import sys
@@ -28,6 +29,19 @@ def has_avx512() -> bool:
     return {"avx512f", "avx512dq", "avx512vl"} <= {*description()["instructions"]}
 
 
+def vector_bytes() -> int:
+    """Bytes of the widest register that vectors may use."""
+    return 64 if has_avx512() else 32 if "avx2" in description()["instructions"] else 16
+
+
+@cache
+def identity() -> str:
+    """What native code depends on: machine and CPU, model and all. Two hosts may share a cache's disk."""
+    told = [line for line in _cpuinfo() if line.startswith(("model name", "flags", "Features", "CPU part"))]
+    machine = f"{sys.platform} {platform.machine()}"
+    return hashlib.sha256("\n".join([machine, *sorted({*told})]).encode()).hexdigest()
+
+
 def require(made_for: Any) -> None:
     """Raises UnsupportedError where this machine lacks what `description()` said of another, TypeError for no such."""
     here = description()
@@ -43,10 +57,14 @@ def require(made_for: Any) -> None:
 
 
 def _instructions() -> set[str]:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return set()
-    listed = (line.partition(":")[2].split() for line in lines if line.startswith(("flags", "Features")))
+    listed = (line.partition(":")[2].split() for line in _cpuinfo() if line.startswith(("flags", "Features")))
     flags = next(listed, list[str]())
     return {flag for flag in flags if _INSTRUCTIONS.match(flag)} if platform.machine() == "x86_64" else set(flags)
+
+
+@cache
+def _cpuinfo() -> tuple[str, ...]:
+    try:
+        return tuple(Path("/proc/cpuinfo").read_text().splitlines())
+    except OSError:
+        return ()

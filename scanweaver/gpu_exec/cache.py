@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from scanweaver.config import config
+from scanweaver.cpu_exec import host as host_cpu
 from scanweaver.gpu_exec import toolchain
 from scanweaver.gpu_exec.artifact import Artifact, DamagedArtifactError, write_atomically
 
@@ -140,7 +141,7 @@ def artifact_key(recurrence: str, target: str, options: Mapping[str, Any]) -> st
         "options": options,
         "scanweaver": source_hash(),
         "tools": [toolchain.identity(name) for name in (CPU_TOOLS if host else GPU_TOOLS)],
-        "host": toolchain.host_identity() if host else "",
+        "host": host_cpu.identity() if host else "",
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 

@@ -5,7 +5,6 @@ Nothing here imports torch or xDSL, and nothing starts a tool until one is run o
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shlex
@@ -145,18 +144,6 @@ def find_file(*relative: str) -> Path | None:
     """The first of some files that ships in a wheel or in the CUDA toolkit, such as libdevice."""
     roots = [*_cuda_homes(), *_packages(), _DEFAULT_CUDA]
     return next((root / name for root in roots for name in relative if (root / name).is_file()), None)
-
-
-@cache
-def host_identity() -> str:
-    """What native code depends on: machine and CPU features. Two hosts may share a cache's disk."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        told = {line for line in lines if line.startswith(("model name", "flags", "Features", "CPU part"))}
-    except OSError:
-        told = set[str]()
-    machine = f"{sys.platform} {os.uname().machine}"
-    return hashlib.sha256("\n".join([machine, *sorted(told)]).encode()).hexdigest()
 
 
 def _candidates(name: str) -> Iterator[Path]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -41,13 +39,3 @@ def gpu(target: str) -> Gpu:
     number = int("".join(c for c in target.removeprefix("sm_") if c.isdigit()) or 0)
     known = sorted(int(name.removeprefix("sm_")) for name in GPUS)
     return GPUS[f"sm_{max([n for n in known if n <= number], default=known[0])}"]
-
-
-@cache
-def host_vector_bytes() -> int:
-    """Bytes of the host's widest vector register."""
-    try:
-        flags = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return 16
-    return 64 if " avx512f" in flags else 32 if " avx2" in flags else 16

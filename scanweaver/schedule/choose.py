@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
+from scanweaver.cpu_exec import host
 from scanweaver.dialects.block_scan import sweep_slots
 from scanweaver.dialects.iteration import IteratorKind
 from scanweaver.dialects.scan import GenericOp
@@ -174,7 +175,7 @@ def carried_bytes(op: GenericOp) -> int:
 
 
 def _for_cpu(op: GenericOp, sizes: Mapping[str, int]) -> ScheduleAttr:
-    lanes = chip.host_vector_bytes() // max(4, *(byte_size(state.type) for state in op.states))
+    lanes = host.vector_bytes() // max(4, *(byte_size(state.type) for state in op.states))
     contiguous = contiguous_axis(op)
     axis, width = _vector_axis(op, contiguous, lanes, sizes)
     if axis == contiguous and not has_state_axes(op):
