@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from scipy import special
 from xdsl.context import Context
 from xdsl.dialects import arith, builtin, func, llvm, math, scf, vector
@@ -20,10 +21,16 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.parser import Parser
 
+import scanweaver as sw
 from scanweaver.cpu_exec.host import has_avx512
 from scanweaver.cpu_exec.lower import to_shared_library
 from scanweaver.dialects.gpu import Gpu
+from scanweaver.dialects.recurrence import GenericOp
+from scanweaver.frontend.signature import parse_signature
+from scanweaver.frontend.specialization import Given, Specialization
+from scanweaver.frontend.trace import trace_step
 from scanweaver.gpu_exec.lower import lower, to_ptx
+from scanweaver.transforms.fuse_multiply_add import FuseMultiplyAddPass
 from scanweaver.transforms.lower_math_for_cpu import LowerMathForCpuPass
 from scanweaver.transforms.lower_math_for_gpu import LowerMathForGpuPass
 
@@ -52,11 +59,12 @@ def stated_bounds() -> dict[tuple[str, str, str], Bound]:
 
 
 BOUNDS = stated_bounds()
-FUNCTIONS = sorted({name for name, _, _ in BOUNDS})
+COMPOSED = sorted({name for (name, _, _), bound in BOUNDS.items() if bound.how == "composed"})
+FUNCTIONS = sorted({name for name, _, _ in BOUNDS}.difference(COMPOSED))
 
 
 def test_the_table_is_read() -> None:
-    assert len(FUNCTIONS) == 13
+    assert len(FUNCTIONS) == 13 and COMPOSED == ["logaddexp", "sigmoid", "silu", "softplus"]
     assert BOUNDS["exp", "float32", "GPU"] == Bound(2, "ex2")
 
 
@@ -77,6 +85,10 @@ ORACLES: dict[str, Callable[..., Any]] = {
     "cos": np.cos,
     "erf": special.erf,
     "powf": np.power,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+    "softplus": lambda x: np.logaddexp(x, 0),
+    "logaddexp": np.logaddexp,
 }
 
 
@@ -94,8 +106,8 @@ def exact(function: str, *arguments: np.ndarray) -> np.ndarray:
         return ORACLES[function](*higher)
 
 
-def ulps(got: np.ndarray, want: np.ndarray) -> np.ndarray:
-    """|got - want| in units in the last place of `want`; infinite where only one is NaN.
+def ulps(got: np.ndarray, want: np.ndarray, beside: np.ndarray | float = 0.0) -> np.ndarray:
+    """|got - want| in units in the last place of `want`, or of `beside` if larger; infinite where only one is NaN.
 
     The power of two beyond the largest number stands for infinity, so that overflow has to come in the right place.
     """
@@ -105,7 +117,8 @@ def ulps(got: np.ndarray, want: np.ndarray) -> np.ndarray:
     got, want = (
         np.clip(np.nan_to_num(x.astype(LONG), nan=0.0, posinf=limit, neginf=-limit), -limit, limit) for x in (got, want)
     )
-    exponent = np.clip(np.frexp(want)[1] - 1, int(info.minexp), int(info.maxexp) - 1)
+    unit_of = np.maximum(np.abs(want), np.nan_to_num(np.abs(beside), nan=0.0, posinf=0.0))
+    exponent = np.clip(np.frexp(unit_of)[1] - 1, int(info.minexp), int(info.maxexp) - 1)
     error = np.abs(got - want) / np.ldexp(LONG(1), exponent - info.nmant)
     return np.where(only_one_nan, np.inf, error).astype(np.float64)
 
@@ -159,6 +172,8 @@ def arguments(function: str, dtype: str, count: int) -> list[np.ndarray]:
     if function == "erf" and dtype == "float64":
         count //= 100  # its oracle is slow
     x = samples(dtype, count)
+    if function == "logaddexp":
+        return pairs(x)
     if function != "powf":
         return [x]
     rng = np.random.default_rng(21)
@@ -168,15 +183,36 @@ def arguments(function: str, dtype: str, count: int) -> list[np.ndarray]:
     ]
 
 
+def pairs(x: np.ndarray) -> list[np.ndarray]:
+    """x and what may stand beside it: anything, something near, itself; what cancels; where the larger is near 0."""
+    rng = np.random.default_rng(22)
+    near = rng.uniform(-40, 0, x.size)
+    tiny = rng.choice([-1, 1], x.size) * 2.0 ** rng.uniform(-60, 0, x.size)
+    p = rng.uniform(0, 1, x.size)
+    largest = np.finfo(x.dtype).max
+    ends = np.array([0, -0.0, 1, -1, largest, -largest, np.inf, -np.inf, np.nan])
+    columns = [
+        (x, rng.permutation(x)),
+        (x, x + near),
+        (x, x),
+        (np.log(p), np.log1p(-p)),
+        (tiny, near),
+        tuple(np.resize(part, x.size) for part in (np.repeat(ends, ends.size), np.tile(ends, ends.size))),
+    ]
+    with np.errstate(over="ignore"):
+        return [np.stack(column).astype(x.dtype).ravel() for column in zip(*columns, strict=True)]
+
+
 def check(function: str, dtype: str, device: str, xs: list[np.ndarray], got: np.ndarray) -> None:
     bound = BOUNDS[function, dtype, device]
     want = exact(function, *xs)
-    errors = ulps(got, want)
+    beside = np.maximum(*xs) if function == "logaddexp" else 0.0
+    errors = ulps(got, want, beside)
     worst = int(np.argmax(errors))
     told = f"{function}({', '.join(repr(x[worst]) for x in xs)}) = {got[worst]!r}, exactly {want[worst]!r}"
     assert errors[worst] <= bound.ulps, f"{errors[worst]:.3g} ulp, stated are {bound.ulps}: {told}"
-    zeros = want == 0
-    if bound.how in ("vector", "ex2"):
+    zeros = (want == 0) & (beside == 0)
+    if bound.how in ("vector", "ex2", "composed"):
         assert np.array_equal(np.signbit(got[zeros]), np.signbit(want[zeros])), f"{function}: sign of zero"
 
 
@@ -260,6 +296,52 @@ def test_instructions_for_powers_of_two_change_no_bit(function: str, dtype: str,
             assert np.array_equal(run_on_cpu(function, dtype, width, xs, avx512), scalar, equal_nan=True)
 
 
+# What the front end composes of them, in a kernel
+
+
+def composed(function: str) -> tuple[Callable[..., Any], str]:
+    """A step and its signature."""
+    names = ("x", "y") if function == "logaddexp" else ("x",)
+    inputs = ", ".join(f"{name}[b t]" for name in names)
+    return lambda h, *xs: (h, getattr(sw, function)(*xs)), f"h[]; {inputs} -> result[b t]"
+
+
+def run_composed(function: str, xs: list[np.ndarray], device: str) -> np.ndarray:
+    step, text = composed(function)
+    result = sw.recurrence(text)(step)(*(torch.from_numpy(x.reshape(-1, 256)).to(device) for x in xs))
+    return result.cpu().numpy().ravel()
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("function", COMPOSED)
+def test_composed(function: str, dtype: str, device: str) -> None:
+    if dtype == "float64" and not wide_enough:
+        pytest.skip("long double is no wider than double here")
+    xs = arguments(function, dtype, 50_000)
+    check(function, dtype, "CPU" if device == "cpu" else "GPU", xs, run_composed(function, xs, device))
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize(("dtype", "unit"), [("float32", 2.0**-24), ("float64", 2.0**-53)])
+def test_logsumexp(dtype: str, unit: float, device: str) -> None:
+    """What docs/numerics.md says of it."""
+    if dtype == "float64" and not wide_enough:
+        pytest.skip("long double is no wider than double here")
+    rng, n = np.random.default_rng(23), 6
+    x = rng.uniform(-1, 1, (256, n, 256)) * 10.0 ** rng.uniform(-3, 3, (256, 1, 256)) - rng.uniform(0, 3, (256, 1, 256))
+    x = x.astype(dtype)
+    x[0, 0], x[1] = np.inf, -np.inf
+    run = sw.recurrence("h[]; x[b n t] -> y[b t]")(lambda h, x: (h, sw.logsumexp(x, "n")))
+    got = run(torch.from_numpy(x).to(device)).cpu().numpy()
+    assert np.all(got[0] == np.inf) and np.all(got[1] == -np.inf)
+    x, got = x[2:].astype(LONG), got[2:]
+    top = x.max(1)
+    want = top + np.log(np.exp(x - top[:, None]).sum(1))
+    scale = np.maximum(1, np.maximum(np.abs(want), np.abs(top)))
+    assert np.max(np.abs(got - want) / scale) <= (n + 16) * unit
+
+
 # The GPU's expansions of float32, executed by NumPy: what the instructions' definitions say, before any GPU has a word
 
 
@@ -294,6 +376,7 @@ ARITHMETIC: dict[str, Callable[..., np.ndarray]] = {
     "arith.subf": np.subtract,
     "arith.mulf": np.multiply,
     "arith.divf": np.divide,
+    "arith.negf": np.negative,
     "arith.maximumf": np.maximum,
     "arith.minimumf": np.minimum,
     "arith.addi": np.add,
@@ -307,10 +390,18 @@ ARITHMETIC: dict[str, Callable[..., np.ndarray]] = {
 }
 
 
+FLOAT_COMPARISONS: dict[int, Callable[..., np.ndarray]] = {
+    arith.CMPF_COMPARISON_OPERATIONS.index("olt"): np.less,
+    arith.CMPF_COMPARISON_OPERATIONS.index("ogt"): np.greater,
+}
+
+
 def evaluate(op: Operation, operands: list[np.ndarray]) -> np.ndarray:
     if isinstance(op, arith.ConstantOp):
         assert isinstance(op.value, builtin.FloatAttr | builtin.IntegerAttr)
         return np.array(op.value.value.data, np.float32 if op.result.type == builtin.f32 else np.int32)
+    if isinstance(op, arith.CmpfOp):
+        return FLOAT_COMPARISONS[op.predicate.value.data](*operands)
     if isinstance(op, arith.CmpiOp):
         assert arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data] == "slt"
         return np.less(*operands)
@@ -328,14 +419,19 @@ def emulate(function: str, x: np.ndarray, how: LowerMathForGpuPass) -> np.ndarra
     module.verify()
     (function_op,) = module.ops
     body = function_op.regions[0].block
-    values: dict[Any, np.ndarray] = {body.args[0]: x}
+    (result,) = interpret(body.ops, {body.args[0]: x})
+    return result
+
+
+def interpret(ops: Iterable[Operation], values: dict[Any, np.ndarray]) -> list[np.ndarray]:
+    """The operands of the terminator."""
     with np.errstate(all="ignore"):
-        for op in body.ops:
+        for op in ops:
             operands = [values[operand] for operand in op.operands]
-            if isinstance(op, func.ReturnOp):
-                return operands[0]
+            if not op.results:
+                return operands
             values[op.results[0]] = evaluate(op, operands)
-    raise AssertionError("no return")
+    raise AssertionError("no terminator")
 
 
 EMULATED = sorted(name for name in FUNCTIONS if BOUNDS[name, "float32", "GPU"].how in ("vector", "ex2"))
@@ -351,6 +447,24 @@ def test_gpu_expansion_emulated(function: str) -> None:
     # What 2^-22.5 makes of a result near the top of its binade, and the reduction's own roundings.
     errors = ulps(got, exact(function, x))
     assert errors.max() <= 2**1.5 + 1, x[np.argmax(errors)]
+
+
+@pytest.mark.parametrize("function", COMPOSED)
+def test_composed_for_the_gpu_emulated(function: str) -> None:
+    xs = arguments(function, "float32", 50_000)
+    step, text = composed(function)
+    parsed = parse_signature(text)
+    given = Specialization(tuple(Given(array.name, array.axes, "f32") for array in parsed.inputs), (None,))
+    module = trace_step(step, parsed, given)
+    for module_pass in (FuseMultiplyAddPass(), LowerMathForGpuPass()):
+        module_pass.apply(Context(), module)
+    (generic,) = (op for op in module.walk() if isinstance(op, GenericOp))
+    around, body = generic.parent_block(), generic.body.block
+    assert around is not None
+    constants = [op for op in around.ops if isinstance(op, arith.ConstantOp)]
+    given_values = dict(zip(body.args, [np.zeros(1, np.float32), *xs], strict=True))
+    _, got = interpret([*constants, *body.ops], given_values)
+    check(function, "float32", "GPU", xs, got)
 
 
 def check_fast_exp(x: np.ndarray, got: np.ndarray) -> None:
@@ -414,8 +528,6 @@ def test_gpu_kernel_calls_nothing(function: str, dtype: str) -> None:
 
 
 def run_on_gpu(function: str, dtype: str, xs: list[np.ndarray], how: LowerMathForGpuPass) -> np.ndarray:
-    import torch
-
     from scanweaver.gpu_exec.driver import check as checked
     from scanweaver.gpu_exec.driver import device
 

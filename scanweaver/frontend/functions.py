@@ -128,14 +128,25 @@ def erf(x: Operand) -> Any:
 
 
 def sigmoid(x: Operand) -> Any:
-    """1 / (1 + exp(-x))."""
-    return 1.0 / (1.0 + exp(-_floating("sigmoid", x)))
+    """1 / (1 + exp(-x)); below 0 it is exp(x) / (1 + exp(x)), where exp(-x) might overflow."""
+    z = _floating("sigmoid", x)
+    if is_complex(z):
+        return 1.0 / (1.0 + exp(-z))
+    e = exp(-abs(z))
+    return where(z < 0, e, 1.0) / (1.0 + e)
 
 
 def silu(x: Operand) -> Any:
-    """x · sigmoid(x)."""
-    x = _floating("silu", x)
-    return x * sigmoid(x)
+    """x · sigmoid(x). Where exp(x) is a denormal, and the product with x is not, it is exp(x + 48) · exp(-48).
+
+    The sum is exact there, and 1 + exp(x + 48) is 1.
+    """
+    z = _floating("silu", x)
+    if is_complex(z):
+        return z * sigmoid(z)
+    far = z < -86
+    e = exp(where(far, z + 48.0, -abs(z)))
+    return where(z < 0, z * e, z) / (1.0 + e) * where(far, math.exp(-48), 1.0)
 
 
 def softplus(x: Operand) -> Any:
@@ -207,13 +218,17 @@ def clamp(x: Operand, lo: Operand | None = None, hi: Operand | None = None) -> A
 
 
 def logaddexp(a: Operand, b: Operand) -> Any:
-    """log(exp(a) + exp(b)), right with infinities: equal ones give a difference of 0, not NaN."""
-    if tracing_of(a, b) is None:
-        large, small = maximum(a, b), minimum(a, b)
-        return large + log(2.0) if large == small else large + log1p(exp(small - large))
-    x, y = floats("sw.logaddexp", a, b)
-    gap = select(compare("==", x, y), 0.0, -abs(x - y))
-    return maximum(x, y) + log1p(exp(gap))
+    """log(exp(a) + exp(b)), as max + log1p(exp(min - max)): right with infinities, whose difference is not used.
+
+    What `min - max` loses where the larger is near 0 is much beside the result, which then is small: it is put back.
+    """
+    if tracing_of(a, b) is not None:
+        a, b = floats("sw.logaddexp", a, b)
+    large, small = maximum(a, b), minimum(a, b)
+    gap = small - large
+    lost = (small - gap) - large
+    e = exp(gap)
+    return large + log1p(where(gap > -math.inf, e + e * lost, 0.0))
 
 
 def where(cond: Operand, a: Operand, b: Operand) -> Any:
