@@ -444,9 +444,10 @@ def test_gpu_expansion_emulated(function: str) -> None:
     if BOUNDS[function, "float32", "GPU"].how == "vector":
         check(function, "float32", "GPU", [x], got)
         return
-    # What 2^-22.5 makes of a result near the top of its binade, and the reduction's own roundings.
+    # What 2^-22.5 makes of a result near the top of its binade, and the reduction's two roundings, of 2^-25 each where
+    # r is near 1, where e^r's slope makes 0.7 units of each.
     errors = ulps(got, exact(function, x))
-    assert errors.max() <= 2**1.5 + 1, x[np.argmax(errors)]
+    assert errors.max() <= 2**1.5 + 1.4, x[np.argmax(errors)]
 
 
 @pytest.mark.parametrize("function", COMPOSED)
