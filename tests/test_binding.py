@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import copy
+import functools
+import pickle
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch._subclasses import FakeTensorMode
+from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import scanweaver as sw
@@ -449,3 +455,168 @@ def test_tensors_without_memory_of_their_own_are_refused() -> None:
         step(freed, x)
     with pytest.raises(sw.UnsupportedError, match="while PyTorch traces"):
         make_fx(lambda q: step(q, q))(x)
+
+
+def damped(h: Any, a: Any, x: Any) -> Any:
+    return a * h + x
+
+
+class Wrapper(torch.Tensor):
+    """A tensor whose elements another one holds, as torch.distributed makes them."""
+
+    @staticmethod
+    def __new__(cls, inner: torch.Tensor) -> Any:
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype, strides=inner.stride())  # type: ignore[attr-defined]
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise AssertionError("binding asks for no operation")
+
+
+def masked(x: torch.Tensor) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.masked.masked_tensor(x, x > 0.5)  # type: ignore[attr-defined]
+
+
+@pytest.mark.filterwarnings("ignore")  # prototypes of PyTorch
+@pytest.mark.parametrize(
+    ("made", "wanted"),
+    [
+        (lambda x: torch.nested.nested_tensor([x[0], x[1]]), "expected a dense tensor, got a nested one"),
+        (lambda x: torch.nested.nested_tensor([x[0], x[1]], layout=torch.jagged), "got a nested one"),
+        (lambda x: x.to_sparse_csr(), "got layout sparse_csr"),
+        (lambda x: x.to_mkldnn(), "got layout _mkldnn"),
+        (lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8), "got qint8"),
+        (lambda x: FakeTensorMode().from_tensor(x), "with memory of its own, got a FakeTensor without"),
+        (lambda x: Wrapper(x), "got a Wrapper without"),
+        (masked, "got a MaskedTensor without"),
+        (lambda x: torch.nn.UninitializedParameter(requires_grad=False), "got a UninitializedParameter without"),
+        (lambda x: torch._efficientzerotensor(x.shape), "with memory of its own"),
+    ],
+)
+def test_what_is_no_tensor_in_memory_is_refused_wherever_it_stands(made: Callable[..., Any], wanted: str) -> None:
+    x = torch.rand(2, 3, 4)
+    text = "h[b d t2]; a[b d t2], x[b d t2 t]"
+    odd = made(x)
+    assert wanted in (message := refusal(text, damped, odd, x[..., None])) and "argument `a[b d t2]`" in message
+    if "qint8" not in wanted:
+        assert wanted in (message := refusal(text, damped, x, x[..., None], init=odd))
+        assert "init of state `h[b d t2]`" in message
+        step = sw.recurrence(text)(damped).step
+        with pytest.raises(SignatureError, match="state `h"):
+            step(x, x, state=odd)
+        two = sw.recurrence("g[b d t2], h[b d t2]; x[b d t2 t]")(lambda g, h, x: (g + x, h + x)).step
+        with pytest.raises(SignatureError, match="state `h"):
+            two(x, state=(x.clone(), odd))
+
+
+def test_transforms_of_torch_func_are_refused() -> None:
+    step = sw.recurrence("h[b]; a[b t], x[b t]")(damped)
+    x, batch = torch.rand(3, 5), torch.rand(4, 3, 5)
+    with pytest.raises(UnsupportedError, match=r"argument `a\[b t\]` of damped is a tensor of torch.func.vmap"):
+        torch.func.vmap(step)(batch, batch)
+    with pytest.raises(UnsupportedError, match=r"argument `x\[b t\]`.* torch.func.vmap, which is not supported yet"):
+        torch.func.vmap(lambda q: step(x, q))(batch)
+    with pytest.raises(UnsupportedError, match=r"init of state .* torch\.func\.vmap"):
+        torch.func.vmap(lambda q: step(x, x, init=q))(batch[..., 0])
+    with pytest.raises(UnsupportedError, match="has a tangent, and forward-mode gradients are not built yet"):
+        torch.func.jvp(step, (x, x), (x, x))
+    with pytest.raises(UnsupportedError, match="gradients are not built yet"):
+        torch.func.grad(lambda q: step(q, x).sum())(x)
+    with pytest.raises(UnsupportedError, match="not supported yet"):
+        torch.func.functionalize(step)(x, x)
+    for transform in (torch.func.grad, torch.func.jacfwd):  # where even new tensors are of the transform
+        with pytest.raises(UnsupportedError, match=r"inside a transform of torch\.func"):
+            transform(lambda q: (step(x, x) + q).sum())(x)
+
+
+def test_dual_tensors_do_not_lose_their_tangents() -> None:
+    step = sw.recurrence("h[b]; a[b t], x[b t]")(damped)
+    x = torch.rand(3, 5)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, x)
+        with torch.no_grad(), pytest.raises(UnsupportedError, match=r"argument `a\[b t\]` of damped has a tangent"):
+            step(dual, x)
+        with pytest.raises(UnsupportedError, match="has a tangent"):
+            step.step(dual[:, 0], x[:, 0], state=torch.zeros(3))
+        assert torch.equal(step(forward_ad.unpack_dual(dual).primal, x), step(x, x))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_torch_jit_trace_is_refused() -> None:
+    step = sw.recurrence("h[b]; a[b t], x[b t]")(damped)
+    x = torch.rand(3, 5)
+    with pytest.raises(UnsupportedError, match=r"damped is called inside torch\.jit\.trace"):
+        torch.jit.trace(step, (x, x))
+
+
+@pytest.mark.parametrize("shape", [(2**62, 1), (1, 2**61), (2**30, 2**31), (0, 2**62)])
+def test_results_of_more_than_64_bits_of_bytes(shape: tuple[int, int]) -> None:
+    x = torch.zeros(1).expand(shape)
+    with pytest.raises(SignatureError, match=r"a result of shape \(.*\) has more bytes than 64 bits count"):
+        sw.recurrence("h[b]; a[b t], x[b t]")(damped)(x, x)
+
+
+def test_numbers_beyond_floats_and_of_a_kind_that_was_bound_before() -> None:
+    x = torch.ones(2, 3)
+    step = sw.recurrence("h[b]; x[b t], g[]")(lambda h, x, g=0.5: g * h + x)
+    for call in (lambda: step(x, 10**400), lambda: step(x, init=10**400), lambda: step(x, init=10**400)):
+        with pytest.raises(SignatureError, match="got an integer of 1329 bits"):
+            call()
+    counted = sw.recurrence("n[b]:int64; x[b t]")(lambda n, x: n + x)
+    ones = torch.ones(2, 3, dtype=torch.int64)
+    assert counted(ones, init=2.0)[0].tolist() == [3, 4, 5]
+    with pytest.raises(SignatureError, match=r"expected an integer, got 2\.5"):  # the start's kind is known by now
+        counted(ones, init=2.5)
+
+
+@pytest.mark.parametrize("sizes", [(1, 5), (5, 1), (5, 5), (1, 1), (1, 0)])
+def test_leading_axes_of_inputs_and_init_broadcast_together(sizes: tuple[int, int]) -> None:
+    step = sw.recurrence("h[... d]; a[... d t], x[... d t]")(damped)
+    a, x, start = torch.rand(sizes[0], 3, 4), torch.rand(1, 3, 4), torch.rand(sizes[1], 3)
+    got, last = step(a, x, init=start, return_last=True)
+    h = start
+    rows = [h := a[..., t] * h + x[..., t] for t in range(4)]
+    torch.testing.assert_close(got, torch.stack(rows, -1))
+    torch.testing.assert_close(last, h)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        print,
+        torch.add,
+        3,
+        None,
+        int,
+        torch.nn.Linear(1, 1),
+        functools.partial(damped, 0),
+        sw.recurrence("h[b]; a[b t], x[b t]")(damped),
+    ],
+)
+def test_only_functions_of_python_are_steps(step: Any) -> None:
+    with pytest.raises(SignatureError, match=r"sw\.recurrence decorates a step, a function written in Python, got"):
+        sw.recurrence("h[b]; a[b t], x[b t]")(step)
+
+
+@pytest.mark.parametrize("option", ["time", "batch"])
+def test_axes_are_named_by_text(option: str) -> None:
+    with pytest.raises(SignatureError, match=f"{option}=3: expected an axis name"):
+        sw.recurrence("h[b]; x[b t]", **{option: 3})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("option", ["parallel", "strategy"])
+def test_options_that_compare_as_arrays(option: str) -> None:
+    assert f"{option}=" in refusal(SELECTIVE, selective_scan, **tensors(), **{option: np.ones(2)})
+
+
+copied = sw.recurrence("h[b]; a[b t], x[b t]")(damped)
+copied.__qualname__ = "copied"
+
+
+def test_a_recurrence_is_copied_and_pickled_as_functions_are() -> None:
+    x = torch.rand(3, 5)
+    copied(x, x)  # holds a kernel by now
+    assert copy.deepcopy({"scan": copied})["scan"] is copied
+    assert pickle.loads(pickle.dumps(copied)) is copied

@@ -137,6 +137,22 @@ def test_affine_keeps_nan_and_inf_where_the_loop_has_them(rand: Any) -> None:
             lambda x: affine_scan(x, x, x),
         ),
         (sw.SignatureError, r"init of state .* of affine_scan: .*got \(3,\)", lambda x: affine_scan(x, x, x[0])),
+        (
+            sw.SignatureError,
+            r"init of affine_scan: .* broadcasts to \(1,\), .* got \(5,\)",
+            lambda x: affine_scan(x[:1], x[:1], torch.ones(5)),
+        ),
+        (sw.SignatureError, "dim of affine_scan: .* got 't'", lambda x: affine_scan(x, x, dim="t")),  # type: ignore[arg-type]
+        (
+            sw.SignatureError,
+            "return_last= of affine_scan: expected True or False",
+            lambda x: affine_scan(x, x, return_last=x.numpy()),  # type: ignore[arg-type]
+        ),
+        (
+            sw.SignatureError,
+            "argument `b` of affine_scan: expected a dense tensor, got a nested one",
+            lambda x: affine_scan(x, torch.nested.nested_tensor([x[0], x[1]])),
+        ),
         (sw.SignatureError, "is on meta, and .* on cpu", lambda x: affine_scan(x.to("meta"), x)),
         (
             sw.SignatureError,

@@ -20,6 +20,10 @@ _NOT_BUILT_YET = ("cu_seqlens", "group", "autotune")
 Constants = tuple[tuple[str, type[Any], Any], ...]
 
 
+def _is_one_of(names: tuple[str, ...], value: Any) -> bool:
+    return isinstance(value, str) and value in names
+
+
 @dataclass(frozen=True)
 class Options:
     """The keywords of a call that are neither inputs nor constants nor `init`.
@@ -33,9 +37,9 @@ class Options:
     strategy: str | None = None
 
     def __post_init__(self) -> None:
-        if self.parallel not in PARALLEL:
+        if not _is_one_of(PARALLEL, self.parallel):
             raise SignatureError(f"parallel={self.parallel!r}: expected one of {', '.join(map(repr, PARALLEL))}")
-        if self.strategy is not None and self.strategy not in STRATEGIES:
+        if self.strategy is not None and not _is_one_of(STRATEGIES, self.strategy):
             raise SignatureError(f"strategy={self.strategy!r}: expected one of {', '.join(map(repr, STRATEGIES))}")
 
 
@@ -104,14 +108,23 @@ class Arguments:
                     f"{self.name}: expected a value for input `{self.signature.inputs[i]}`, got {came}"
                 )
             if type(value) is int and isinstance(default, float):
-                inputs[i] = float(value)  # a new number compiles nothing
+                inputs[i] = self._float(i, value)  # a new number compiles nothing
             elif isinstance(default, complex) and (type(value) is int or type(value) is float):
-                inputs[i] = complex(value)
+                inputs[i] = complex(self._float(i, value))
         for key, value in constants.items():
             if value is REQUIRED:
                 raise SignatureError(f"{self.name}: expected a value for the constant `{key}`, by name, got nothing")
         plain = constants is self.constants and not options
         return [*inputs, *starts], self.plain if plain else self._decided(constants, self._options(options))
+
+    def _float(self, i: int, number: float) -> float:
+        try:
+            return float(number)
+        except OverflowError:
+            raise SignatureError(
+                f"argument `{self.signature.inputs[i]}` of {self.name}: expected a float, got an integer of "
+                f"{int(number).bit_length()} bits"
+            ) from None
 
     def _decided(self, constants: Mapping[str, Any], options: Options) -> Decided:
         typed: Constants = tuple((key, _distinct(value), value) for key, value in constants.items())
@@ -160,7 +173,7 @@ class Arguments:
             if not isinstance(given.get(key, False), bool):
                 raise SignatureError(f"{key}= of {self.name}: expected True or False, got {given[key]!r}")
         parallel = given.get("parallel", self.options.parallel)
-        if parallel == "newton":
+        if isinstance(parallel, str) and parallel == "newton":
             raise UnsupportedError(f'parallel="newton" is not built yet: call {self.name} with "auto" or "never"')
         strategy = given.get("strategy", self.options.strategy)
         return_last = given.get("return_last", self.options.return_last)

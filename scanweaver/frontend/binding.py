@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
+from torch.autograd import forward_ad
 
 from scanweaver.config import config
 from scanweaver.errors import SignatureError, UnsupportedError
@@ -19,9 +20,10 @@ from scanweaver.frontend.arguments import Arguments, Decided, Options
 from scanweaver.frontend.dtypes import as_number, kind_of
 from scanweaver.frontend.memory import alignment, contiguous_axis, dense_strides
 from scanweaver.frontend.parameters import Parameters
-from scanweaver.frontend.resolution import Resolution, torch_dtype
+from scanweaver.frontend.resolution import Resolution, start_number, torch_dtype
 from scanweaver.frontend.signature import Signature
 from scanweaver.frontend.specialization import Given, Specialization
+from scanweaver.frontend.unreadable import UNREADABLE, device_without_address, refuse_dual, refuse_unreadable
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -126,6 +128,8 @@ class Binder:
     def _bound(self, items: list[Any], decided: Decided) -> tuple[Binding, list[Any], list[int | float]]:
         if torch._C._len_torch_dispatch_stack():  # pyright: ignore[reportPrivateUsage]
             raise UnsupportedError(f"{self.name} is called while PyTorch traces (make_fx, fake tensors): not built yet")
+        if forward_ad._current_level >= 0:  # pyright: ignore
+            self._refuse_duals(items)
         values: list[Any] = []
         key: list[Any] = [decided, config.target, config.batch_invariant]  # on which plans depend
         for i, item in enumerate(items):
@@ -134,12 +138,12 @@ class Binder:
                     self._refuse_grad(i)
                 try:
                     values.append(address := item.data_ptr())
-                except RuntimeError:
-                    self._refuse_layout(i, item)
-                    raise
+                    shape = item.shape
+                except UNREADABLE:
+                    refuse_unreadable(self._label(i), item)
                 # The index alone hashes faster than the device; tensors without memory (meta) have it out.
-                device = item.get_device() if address else self._device_without_memory(i, item)
-                key += (item.shape, item.stride(), item.dtype, device, address & 15)
+                device = item.get_device() if address else device_without_address(self._label(i), item)
+                key += (shape, item.stride(), item.dtype, device, address & 15)
             else:
                 if item is not None and type(item) not in (float, int, bool, complex):
                     items[i] = item = self._number(i, item)
@@ -148,6 +152,8 @@ class Binder:
         remembered = tuple(key)
         binding = self._known.get(remembered)
         if binding is None:
+            if torch.jit.is_tracing():  # pyright: ignore[reportPrivateImportUsage]  # where sizes are tensors
+                raise UnsupportedError(f"{self.name} is called inside torch.jit.trace: not built yet")
             binding = self._new_binding(items, decided)
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
@@ -170,7 +176,9 @@ class Binder:
         operands: list[tuple[Given, Any]] = []
         for i, (given, value) in enumerate(zip(found.given_starts, found.starts, strict=True)):
             if given is not None:
-                if (convert := _conversion(given, value)) is not None:
+                if (
+                    convert := _conversion(f"{found.start_label} `{given.name}` of {self.name}", given, value)
+                ) is not None:
                     conversions.append((count + i, convert))
                 operands.append((given, convert(value) if convert else value))
         given_values = (value for value in found.inputs if value is not None)
@@ -216,17 +224,10 @@ class Binder:
             raise SignatureError(f"{self._label(i)}: expected a tensor or a number, got {kind}{hint}")
         return number
 
-    def _refuse_layout(self, i: int, item: torch.Tensor) -> None:
-        if item.layout != torch.strided:
-            layout = str(item.layout).removeprefix("torch.")
-            raise SignatureError(f"{self._label(i)}: expected a dense tensor, got layout {layout}: give x.to_dense()")
-
-    def _device_without_memory(self, i: int, item: torch.Tensor) -> torch.device:
-        """The device of an empty or a meta tensor; any other has its elements elsewhere (fake, functional, freed)."""
-        if item.numel() and item.device.type != "meta":
-            kind = type(item).__name__
-            raise SignatureError(f"{self._label(i)}: expected a tensor with memory of its own, got a {kind} without")
-        return item.device
+    def _refuse_duals(self, items: Sequence[Any]) -> None:
+        for i, item in enumerate(items):
+            if isinstance(item, torch.Tensor):
+                refuse_dual(self._label(i), item)
 
     def _refuse_grad(self, i: int) -> NoReturn:
         raise UnsupportedError(
@@ -241,11 +242,11 @@ def _strides(given: Given, value: Any, sizes: Mapping[str, int]) -> dict[str, in
     return {axis: stride if size == sizes[axis] else 0 for axis, size, stride in dims}
 
 
-def _conversion(given: Given, value: Any) -> Callable[[Any], Any] | None:
-    """What makes a start of its state's dtype."""
+def _conversion(label: str, given: Given, value: Any) -> Callable[[Any], Any] | None:
+    """What makes a start of its state's dtype; it looks at every number anew."""
     if given.scalar:
         number = {"bool": bool, "int": int, "float": float, "complex": complex}[kind_of(given.dtype)]
-        return None if type(value) is number else number
+        return None if type(value) is number else partial(start_number, label, given.dtype)
     dtype = torch_dtype(given.dtype)
     return None if value.dtype == dtype else partial(torch.Tensor.to, dtype=dtype)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -10,7 +11,7 @@ from typing import Any
 import torch
 
 from scanweaver.config import config
-from scanweaver.errors import SignatureError
+from scanweaver.errors import SignatureError, UnsupportedError
 from scanweaver.frontend.binding import Binding
 from scanweaver.frontend.signature import Signature
 from scanweaver.gpu_exec.artifact import Artifact
@@ -44,7 +45,9 @@ class Plan:
         self.artifact = kernel.artifact
         self.arrange = arrange
         self.device = binding.device
-        self.results = [(binding.shape(axes), binding.result_strides(axes), dtype) for axes, dtype in results]
+        self.results = [
+            (countable(binding.shape(axes), dtype), binding.result_strides(axes), dtype) for axes, dtype in results
+        ]
         of_results = [of_part for of_part, _ in binding.results_parts(results)]
         self.launch = kernel.executable.prepare(binding.sizes, [*strides, *of_results])
         self.any_complex = any(dtype.is_complex for _, dtype in results)
@@ -55,10 +58,7 @@ class Plan:
         results = [
             torch.empty_strided(shape, strides, dtype=dtype, device=device) for shape, strides, dtype in self.results
         ]
-        if self.any_complex:
-            values += [address for result in results for address in addresses(result)]
-        else:
-            values += [result.data_ptr() for result in results]
+        values += addresses(results, self.any_complex)
         if self.index is None:
             self.launch(values)
         else:
@@ -67,10 +67,29 @@ class Plan:
         return self.arrange(results)
 
 
-def addresses(result: torch.Tensor) -> tuple[int, ...]:
-    """Where a result's elements are, or the real and the imaginary parts of them."""
-    address = result.data_ptr()
-    return (address, address + result.element_size() // 2) if result.is_complex() else (address,)
+def countable(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[int, ...]:
+    """A result's shape; raises SignatureError where its strides in bytes are no 64-bit integers."""
+    if math.prod(max(size, 1) for size in shape) * dtype.itemsize >= 1 << 63:
+        raise SignatureError(f"a result of shape {shape} has more bytes than 64 bits count: give smaller inputs")
+    return shape
+
+
+def addresses(results: Sequence[torch.Tensor], any_complex: bool) -> list[int]:
+    """Where the elements of results are, or the real and the imaginary parts of them."""
+    try:
+        found = [result.data_ptr() for result in results]
+    except RuntimeError:
+        raise UnsupportedError(
+            "a recurrence is called inside a transform of torch.func, which is not supported yet"
+        ) from None
+    if not any_complex:
+        return found
+    parts = zip(found, results, strict=True)
+    return [address for start, result in parts for address in _parts(start, result)]
+
+
+def _parts(start: int, result: torch.Tensor) -> tuple[int, ...]:
+    return (start, start + result.element_size() // 2) if result.is_complex() else (start,)
 
 
 def arrangement(signature: Signature, return_last: bool, last_computed: bool) -> Callable[[list[Any]], Any]:

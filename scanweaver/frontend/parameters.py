@@ -33,6 +33,11 @@ def read_parameters(function: Callable[..., Any], signature: Signature) -> Param
 
     Raises SignatureError naming the parameter that is not in the signature, or the other way round.
     """
+    if not (inspect.isroutine(function) and callable(function) and hasattr(inspect.unwrap(function), "__code__")):
+        raise SignatureError(
+            f"sw.recurrence decorates a step, a function written in Python, got {type(function).__name__}: "
+            "write it as a `def` or `lambda` with the signature's names"
+        )
     states = len(signature.states)
     arrays = (*signature.states, *signature.inputs)
     where = f"{function.__name__}{inspect.signature(function)}"

@@ -76,6 +76,8 @@ class Recurrence:
 
         No GPU is needed: `f.artifact_for("sm_90", u, a).stages["ptx"]`. Raises UnsupportedError for an unknown chip.
         """
+        if not isinstance(target, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise SignatureError(f"target of {self.name}: expected a chip such as 'sm_90', or 'cpu', got {target!r}")
         binding, _, _ = self.binder.bind(args, kwargs)
         return self.planner.artifact(binding, target)
 
@@ -138,6 +140,10 @@ class Recurrence:
 
         return ir(self, stage, target, request)
 
+    def __reduce__(self) -> str:
+        """Copied and pickled as functions are: by name, so that a module that holds one can be."""
+        return getattr(self, "__qualname__", self.name)
+
     def __repr__(self) -> str:
         return f"<recurrence {self.name}: {self.signature.text}>"
 
@@ -160,7 +166,7 @@ def recurrence(
     Raises SignatureError with a caret under the place for a wrong signature, for parameters that do not match it,
     and for a `parallel` or `strategy` that there is not.
     """
-    if parallel == "newton":
+    if isinstance(parallel, str) and parallel == "newton":  # pyright: ignore[reportUnnecessaryIsInstance]
         raise UnsupportedError('parallel="newton" is not built yet: use "auto", "require" or "never"')
     if not isinstance(signature, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise SignatureError(

@@ -20,6 +20,25 @@ def torch_dtype(short: str) -> torch.dtype:
     return getattr(torch, LONG[short])
 
 
+def start_number(label: str, dtype: str, number: Any) -> Any:
+    """A number as a state of a short dtype starts at it; raises SignatureError for one that it cannot start at."""
+
+    def refuse(expected: str, came: str = "") -> NoReturn:
+        raise SignatureError(f"{label}: expected {expected}, got {came or repr(number)}")
+
+    kind = kind_of(dtype)
+    if kind == "int" and (isinstance(number, complex) or not (isinstance(number, int) or number.is_integer())):
+        refuse("an integer")
+    if kind == "bool" and number not in (0, 1):
+        refuse("True or False")
+    if kind == "float" and isinstance(number, complex):
+        refuse(LONG[dtype])
+    try:
+        return {"bool": bool, "int": int, "float": float, "complex": complex}[kind](number)
+    except OverflowError:
+        refuse(LONG[dtype], f"an integer of {number.bit_length()} bits")
+
+
 @dataclass
 class _Source:
     """Where the size of an axis was read."""
@@ -158,7 +177,7 @@ class Resolution:
         dtype = SHORT[state.dtype] if state.dtype else self.compute
         is_complex = value.is_complex() if isinstance(value, torch.Tensor) else isinstance(value, complex)
         if not isinstance(value, torch.Tensor):
-            self._check_start_number(label, value, dtype)
+            start_number(f"{label} of {self.name}", dtype, value)
             return Given(state.name, (), dtype if is_complex else real_dtype(dtype), scalar=True)
         self._check_start_dtype(label, value.dtype, dtype)
         axes = (*self.leading, *state.axes) if state.ellipsis else state.axes
@@ -169,22 +188,11 @@ class Resolution:
         if len(shape) > len(axes):
             self._refuse(label, wanted, f"{len(shape)} dimensions, {shape}")
         for axis, size in zip(served, shape, strict=True):
-            if axis not in self.known:
+            if axis not in self.known or (axis in self.leading and self.known[axis].size == 1):
                 self.known[axis] = _Source(size, f"{label}, of shape {shape}")
             elif size not in (1, self.known[axis].size):
                 self._refuse(label, wanted, f"{shape}, whose `{axis}` is {size}")
         return Given(state.name, served, dtype if is_complex else real_dtype(dtype))
-
-    def _check_start_number(self, label: str, number: Any, wanted: str) -> None:
-        match kind_of(wanted):
-            case "int" if isinstance(number, complex) or not float(number).is_integer():
-                self._refuse(label, "an integer", repr(number))
-            case "bool" if number not in (0, 1):
-                self._refuse(label, "True or False", repr(number))
-            case "float" if isinstance(number, complex):
-                self._refuse(label, LONG[wanted], repr(number))
-            case _:
-                pass
 
     def _check_start_dtype(self, label: str, given: torch.dtype, wanted: str) -> None:
         short = _SHORT.get(given)

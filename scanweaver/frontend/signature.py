@@ -78,7 +78,7 @@ def parse_signature(text: str, *, time: str = "t", batch: str = "b") -> Signatur
     Raises SignatureError, with a caret under the place, for text that is not a signature or says something impossible.
     """
     for option, axis in (("time", time), ("batch", batch)):
-        if not _is_name(axis):
+        if not isinstance(axis, str) or not _is_name(axis):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise SignatureError(f"{option}={axis!r}: expected an axis name, such as {option}={option[0]!r}")
     scanner = _Scanner(text)
     states = scanner.arrays("state")

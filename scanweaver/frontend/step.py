@@ -8,7 +8,7 @@ import torch
 
 from scanweaver.errors import SignatureError
 from scanweaver.frontend.in_place import InPlace
-from scanweaver.frontend.launching import Kernel, addresses, arrangement
+from scanweaver.frontend.launching import Kernel, addresses, arrangement, countable
 from scanweaver.frontend.parameters import Parameters
 from scanweaver.frontend.plan import Planner, Traced
 from scanweaver.frontend.source import Source
@@ -91,7 +91,7 @@ class StepPlan:
         for axes, dtype in traced.results[:outputs]:
             strides = dict(zip(axes, binding.result_strides(axes), strict=True))
             kept = [axis for axis in axes if axis != binding.time]
-            self.outputs.append((binding.shape(kept), tuple(strides[axis] for axis in kept), dtype))
+            self.outputs.append((countable(binding.shape(kept), dtype), tuple(strides[axis] for axis in kept), dtype))
         self.any_complex = any(dtype.is_complex for _, _, dtype in self.outputs)
         of_results = [strides for strides, _ in binding.results_parts(traced.results)]
         self.launch = kernel.executable.prepare(binding.sizes, [*binding.operand_strides, *of_results])
@@ -112,12 +112,9 @@ class StepPlan:
         copies: list[torch.Tensor] = []  # alive until the kernel is enqueued
         for i, place, dim in self.copies:
             copies.append(copy := self._copy(operands, i, dim))
-            starts = addresses(copy)
+            starts = addresses([copy], copy.is_complex())
             values[place : place + len(starts)] = starts
-        if self.any_complex:
-            values += [address for output in outputs for address in addresses(output)]
-        else:
-            values += [output.data_ptr() for output in outputs]
+        values += addresses(outputs, self.any_complex)
         values += pools
         if self.index is None:
             self.launch(values)

@@ -17,6 +17,7 @@ from scanweaver.frontend.parameters import CALL_OPTIONS, Parameters
 from scanweaver.frontend.resolution import Resolution, torch_dtype
 from scanweaver.frontend.signature import Array, Signature
 from scanweaver.frontend.specialization import Given, Specialization
+from scanweaver.frontend.unreadable import UNREADABLE, check_readable
 
 SLOTS = "slots"
 _IN_ORDER = Options(parallel="never")
@@ -101,12 +102,17 @@ class StepBinder(Binder):
                 f"{many if len(states) > 1 else 'a tensor'} ({', '.join(map(str, states))}), to be advanced in place",
                 came,
             )
-        if any(each.is_conj() or each.is_neg() for each in given):
+        try:
+            lazy = any(each.is_conj() or each.is_neg() for each in given)
+            addresses = [each.data_ptr() for each in given if each.numel()] if len(given) > 1 else []
+        except UNREADABLE:
+            for i, each in enumerate(given):
+                check_readable(self._label(len(self.signature.inputs) + i), each)
+            raise
+        if lazy:
             self._refuse("state", "memory that holds the state", "a conjugated or negated view of it: resolve it first")
-        if len(given) > 1:
-            addresses = [each.data_ptr() for each in given if each.numel()]
-            if len(set(addresses)) < len(addresses):
-                self._refuse("state", "a tensor of its own for every state", "two in the same memory")
+        if len(set(addresses)) < len(addresses):
+            self._refuse("state", "a tensor of its own for every state", "two in the same memory")
         return given
 
     def _new_binding(self, items: list[Any], decided: Decided) -> StepBinding:

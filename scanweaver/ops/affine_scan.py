@@ -9,6 +9,7 @@ import torch
 
 from scanweaver.errors import SignatureError, UnsupportedError
 from scanweaver.frontend.recurrence import Recurrence, recurrence
+from scanweaver.frontend.unreadable import UNREADABLE, check_readable
 
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128)
 
@@ -55,16 +56,16 @@ def affine_scan(
     if cu_seqlens is not None:
         raise UnsupportedError("cu_seqlens= is not built yet: call affine_scan without it, once a sequence")
     dtype = _common_dtype(a, b)
-    shape = a.shape if a.shape == b.shape else _common_shape(a, b)
-    if not -len(shape) <= dim < len(shape):
+    shape = _common_shape(a, b)
+    if type(dim) is not int or not -len(shape) <= dim < len(shape):
         _refuse_dim(dim, shape)
-    if isinstance(init, torch.Tensor) and init.dim() >= len(shape):
-        _refuse_init(init, shape, dim)
+    if isinstance(init, torch.Tensor):
+        _check_init(init, shape, dim)
     last_dim = dim in (-1, len(shape) - 1)
     if not last_dim or a.shape[-1:] != b.shape[-1:]:
         a, b = (x.expand(shape).movedim(dim, -1) for x in (a, b))
     scan = _recurrence(dtype)
-    if reverse or return_last or strategy is not None:
+    if reverse is not False or return_last is not False or strategy is not None:
         result = scan(b, a, init=init, reverse=reverse, return_last=return_last, strategy=strategy)
     else:
         result = scan(b, a, init=init)  # a warm call looks at fewer options
@@ -88,24 +89,33 @@ def _common_dtype(a: Any, b: Any) -> torch.dtype:
 
 def _common_shape(a: torch.Tensor, b: torch.Tensor) -> torch.Size:
     try:
-        return torch.broadcast_shapes(a.shape, b.shape)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        of_a, of_b = a.shape, b.shape
+    except UNREADABLE:
+        for name, value in (("a", a), ("b", b)):
+            check_readable(f"argument `{name}` of affine_scan", value)
+        raise
+    try:
+        return of_a if of_a == of_b else torch.broadcast_shapes(of_a, of_b)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     except RuntimeError:
         raise SignatureError(
             f"affine_scan: expected `a` and `b` of shapes that broadcast, got {tuple(a.shape)} and {tuple(b.shape)}"
         ) from None
 
 
-def _refuse_dim(dim: int, shape: torch.Size) -> NoReturn:
+def _refuse_dim(dim: Any, shape: torch.Size) -> NoReturn:
     if not shape:
         raise SignatureError("affine_scan: expected `a` and `b` to have a dimension to scan along, got 0-d tensors")
     raise SignatureError(
-        f"dim of affine_scan: expected {-len(shape)} to {len(shape) - 1} for the shape {tuple(shape)}, got {dim}"
+        f"dim of affine_scan: expected {-len(shape)} to {len(shape) - 1} for the shape {tuple(shape)}, got {dim!r}"
     )
 
 
-def _refuse_init(init: torch.Tensor, shape: torch.Size, dim: int) -> NoReturn:
+def _check_init(init: torch.Tensor, shape: torch.Size, dim: int) -> None:
     rest = list(shape)
     del rest[dim]
+    sizes = zip(reversed(init.shape), reversed(rest), strict=False)
+    if init.dim() <= len(rest) and not any(size != of_rest == 1 for size, of_rest in sizes):
+        return  # for the recurrence to check
     raise SignatureError(
         f"init of affine_scan: expected a shape that broadcasts to {tuple(rest)}, that of `a` and `b` without dim "
         f"{dim}, got {tuple(init.shape)}"

@@ -116,6 +116,8 @@ def selective_scan_fn(
 
     Raises SignatureError naming the argument; UnsupportedError where grad is required.
     """
+    if not isinstance(delta_softplus, bool | int):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise SignatureError(f"delta_softplus of selective_scan_fn: expected True or False, got {delta_softplus!r}")
     is_complex = _is_complex(A, B, C)
     groups = _groups(B, C)
     d = "d" if groups == 1 else "g r"
