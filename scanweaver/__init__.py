@@ -149,9 +149,16 @@ def __getattr__(name: str) -> Any:
     elif name in _NOT_BUILT_YET:
         raise UnsupportedError(f"scanweaver.{name} is not built yet")
     else:
-        raise AttributeError(f"module 'scanweaver' has no attribute {name!r}")
+        raise AttributeError(f"module 'scanweaver' has no attribute {name!r}{_instead_of(name)}")
     globals()[name] = value  # the next look-up does not come here
     return value
+
+
+def _instead_of(name: str) -> str:
+    """`sw.abs`, `sw.clip`: what a step writes."""
+    from scanweaver.frontend.misuse import OPERATORS, OTHER_NAMES, instead_of
+
+    return f": {instead_of(name)}" if name in OPERATORS or name in OTHER_NAMES else ""
 
 
 def __dir__() -> list[str]:

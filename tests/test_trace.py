@@ -470,6 +470,26 @@ def test_if():
         (lambda h, x: sw.take(h, 1.0, "b"), "an integer counted from 0, got 1.0"),
         (lambda h, x: sw.take(h, -1, "b"), "an integer counted from 0, got -1"),
         (lambda h, x: sw.take(h, h, "b"), "the position of `sw.take` is an integer, got a float"),
+        (lambda h, x: sw.sum(h), "`sw.sum` takes (x, axes), got (a value)"),
+        (lambda h, x: sw.sum(h, dim=0), "`sw.sum` takes (x, axes), got (a value, dim=)"),
+        (lambda h, x: sw.where(h > 0, x), "`sw.where` takes (cond, a, b), got (a value, a value)"),
+        (lambda h, x: sw.clamp(h, min=0), "`sw.clamp` takes (x, lo=None, hi=None), got (a value, min=)"),
+        (lambda h, x: sw.maximum(h, x, 3), "`sw.maximum` takes (a, b), got (a value, a value, 3)"),
+        (lambda h, x: sw.rename(h, "b"), "`sw.rename` takes (x, **axes), got (a value, 'b')"),
+        (lambda h, x: sw.rename(h, b=["c"]), "expected the name of an axis"),
+        (lambda h, x: h * sw.cast(math.inf, "int32"), "`sw.cast` to int32: expected a finite number, got inf"),
+        (lambda h, x: h * sw.log(0j), "`sw.log` of the number 0j is not finite"),
+        (lambda h, x: h.shape[0] * x, "no attribute `shape`: its axes are the signature's"),
+        (lambda h, x: h.to(torch.float16), "no attribute `to`: write `sw.cast(x, dtype)`"),
+        (lambda h, x: h.float(), "no attribute `float`: write sw.cast(x, torch.float32)"),
+        (lambda h, x: h.clone(), "no attribute `clone`: a value is never changed"),
+        (lambda h, x: h.item(), "no attribute `item`: it is known only when the kernel runs"),
+        (lambda h, x: h.add_(1), "no attribute `add_`"),
+        (lambda h, x: h(x), "not a function"),
+        (lambda h, x: x if f"{h:.2f}" else h, "a step's value is not a number"),
+        (lambda h, x: pow(h, 2, 3), "`pow()` with a modulus"),
+        (lambda h, x: operator.delitem(h, 0), "nothing can be taken out of it"),
+        (lambda h, x: h + 10**400, "the integer is larger than any float64"),
         (lambda h, x: h + 2**70 * (sw.cast(h, torch.int64)), "does not fit into 64 bits"),
     ],
 )
@@ -623,3 +643,17 @@ def test_outputs_need_inputs_that_are_given():
 
     with pytest.raises(SignatureError, match="axis `q` of output `y` is in no state and in none of the inputs given"):
         trace("h[b]; x[b t], z[b q t] -> y[b q t]", step, absent="z")
+
+
+def test_attributes_may_be_asked_for():
+    def step(h: Any, x: Any) -> Any:
+        assert not hasattr(h, "shape") and getattr(h, "device", None) is None and f"{h}".startswith("<a step's")
+        return h + x
+
+    trace("h[b]; x[b t]", step)
+
+
+def test_names_that_are_no_functions_say_what_to_write():
+    for name, wanted in {"abs": "abs\\(x\\)", "clip": "sw.clamp", "pow": "operator `\\*\\*`", "mean": "sw.sum"}.items():
+        with pytest.raises(AttributeError, match=f"no attribute '{name}': write .*{wanted}"):
+            getattr(sw, name)

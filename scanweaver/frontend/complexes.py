@@ -325,4 +325,9 @@ def function(name: str, x: Operand) -> Any:
     if name not in _FUNCTIONS:
         refuse_in(f"sw.{name}")
     of_value, of_number = _FUNCTIONS[name]
-    return of_value(x) if isinstance(x, values.Value) else of_number(x)
+    if isinstance(x, values.Value):
+        return of_value(x)
+    try:
+        return of_number(x)
+    except (ArithmeticError, ValueError):
+        values.refuse(f"`sw.{name}` of the number {x!r} is not finite")

@@ -7,8 +7,10 @@ here, so that the dialects know only `arith`, `math` and what runs over axes.
 from __future__ import annotations
 
 import builtins
+import functools
+import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from xdsl.dialects import arith
@@ -255,6 +257,8 @@ def cast(x: Operand, dtype: Any) -> Any:
     if is_complex(x) and kind in ("int", "float"):
         complexes.refuse_in(f"sw.cast(x, torch.{LONG[short]})")
     if tracing_of(x) is None:
+        if kind == "int" and not math.isfinite(x):  # pyright: ignore[reportArgumentType]
+            refuse(f"`sw.cast` to {LONG[short]}: expected a finite number, got {x!r}")
         return {"bool": bool, "int": int, "float": float, "complex": builtins.complex}[kind](x)  # pyright: ignore[reportArgumentType]
     assert isinstance(x, Value)
     value = convert(x, kind)
@@ -404,6 +408,8 @@ def rename(x: Operand, /, **axes: str) -> Any:
     for source, target in axes.items():
         value, _ = _over("rename", x, source)
         tracing = value.tracing
+        if not isinstance(target, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            refuse(f'`sw.rename` to {target!r}: expected the name of an axis, as in `sw.rename(h, d="e")`')
         if target == tracing.time:
             _wrong_axis(f"`sw.rename` to time `{target}`: only the axes of one step can be exchanged")
         if target not in tracing.axes:
@@ -478,3 +484,32 @@ def _list(axes: frozenset[str]) -> str:
 
 def _a(x: Value) -> str:
     return {"bool": "a bool", "int": "an integer", "float": "a float", "complex": "a complex value"}[x.kind]
+
+
+# --- called with other arguments --------------------------------------------------------------------------------
+
+
+def _refusing(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function; arguments that it does not take are refused with those that it does."""
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is None:  # the function did not begin
+                parameters = inspect.signature(function).parameters.values()
+                takes = ", ".join(str(parameter.replace(annotation=parameter.empty)) for parameter in parameters)
+                refuse(f"`sw.{name}` takes ({takes}), got {_given(args, kwargs)}")
+            raise
+
+    return called
+
+
+def _given(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    written = [*("a value" if isinstance(arg, Value) else repr(arg) for arg in args), *(f"{key}=" for key in kwargs)]
+    return f"({', '.join(written)})"
+
+
+for _name in FUNCTIONS:
+    globals()[_name] = _refusing(_name, globals()[_name])

@@ -31,7 +31,7 @@ FUNCTIONS = frozenset(
     )
 )
 
-_OTHER_NAMES = {
+OTHER_NAMES = {
     "clip": "sw.clamp(x, lo, hi)",
     "fmax": "sw.maximum(a, b)",
     "fmin": "sw.minimum(a, b)",
@@ -54,7 +54,10 @@ _OTHER_NAMES = {
     "logcumsumexp": "a state with sw.logaddexp",
     "cumsum": "a state",
     "cumprod": "a state",
+    "mean": 'sw.sum(x, "n") times 1 / size, a number',
+    "softmax": 'sw.exp(x - sw.logsumexp(x, "n"))',
 }
+"""What to write for functions that the language does not have."""
 
 OPERATORS = {
     "add": ("+", "add"),
@@ -78,6 +81,21 @@ OPERATORS = {
     "subtract": ("-", "sub"),
 }
 """The operators that NumPy and PyTorch also give names: what to write, and its name in Python's `operator`."""
+
+
+_AXES = "its axes are the signature's, and their sizes are known to the caller"
+_CAST = "write `sw.cast(x, dtype)`"
+_IMMUTABLE = "a value is never changed, so write `x`"
+_ATTRIBUTES = {
+    **dict.fromkeys(("shape", "size", "dim", "ndim", "numel", "stride", "device"), _AXES),
+    **dict.fromkeys(("to", "type", "type_as", "astype", "double", "half", "bfloat16", "long"), _CAST),
+    **dict.fromkeys(("clone", "copy", "contiguous"), _IMMUTABLE),
+    **dict.fromkeys(
+        ("T", "mT", "t", "transpose", "permute", "view", "reshape", "unsqueeze", "squeeze", "expand"), _AXES
+    ),
+    **dict.fromkeys(("item", "tolist", "numpy", "cpu", "cuda"), "it is known only when the kernel runs"),
+}
+"""What to write for the attributes of a tensor that a step's value lacks."""
 
 
 # --- where in the user's code -----------------------------------------------------------------------------------
@@ -148,8 +166,8 @@ def instead_of(function: str) -> str:
         return f"write `sw.{name}`"
     if name in OPERATORS:
         return f"write the operator `{OPERATORS[name][0]}`"
-    if name in _OTHER_NAMES:
-        return f"write {_OTHER_NAMES[name]}"
+    if name in OTHER_NAMES:
+        return f"write {OTHER_NAMES[name]}"
     return "a step is written with Python's operators and the functions of `sw`"
 
 
@@ -217,6 +235,20 @@ def is_tensor(value: object) -> bool:
     )
 
 
+class _NoAttributeError(TraceError, AttributeError):
+    """Python's `hasattr` and `getattr` with a default take it as the answer no."""
+
+
+def refuse_attribute(name: str) -> NoReturn:
+    """`h.exp()`, `h.shape`, `h.to(torch.float64)`."""
+    if name in FUNCTIONS:
+        refuse(f"a step's value has no method `{name}`: write `sw.{name}(x)`")
+    if name.startswith("__"):  # asked by Python and NumPy
+        raise AttributeError(f"a step's value has no attribute {name!r}")
+    hint = _ATTRIBUTES.get(name) or instead_of(name)
+    raise _NoAttributeError(f"a step's value has no attribute `{name}`: {hint}\n    {user_source()}")
+
+
 def _name_of(value: object) -> str | None:
     """The name under which the user's code knows `value`."""
     frame = user_frame()
@@ -268,6 +300,14 @@ class Misuse:
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         refuse_number("an array")
 
+    def __format__(self, spec: str) -> str:
+        if spec:
+            refuse_number("a number")
+        return repr(self)
+
+    def __call__(self, *_: Any, **__: Any) -> NoReturn:
+        refuse("a step's value is a number, not a function")
+
     def __len__(self) -> NoReturn:
         refuse("a step's value is one scalar and has no length: its axes are the signature's")
 
@@ -285,6 +325,9 @@ class Misuse:
 
     def __setitem__(self, *_: object) -> NoReturn:
         refuse("a step's value cannot be assigned to: return the new state")
+
+    def __delitem__(self, _: object) -> NoReturn:
+        refuse("a step's value is one scalar: nothing can be taken out of it")
 
     def __floordiv__(self, _: object) -> NoReturn:
         refuse("`//` on a step's value is not in the language: `>>` divides an integer by a power of two")

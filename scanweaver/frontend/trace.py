@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -300,7 +301,7 @@ class _Tracer:
 
     @property
     def where(self) -> str:
-        code = self.function.__code__
+        code = inspect.unwrap(self.function).__code__
         return f"{Path(code.co_filename).name}:{code.co_firstlineno}: def {self.function.__name__}"
 
     def state(self, tracing: Tracing, i: int, value: Any) -> Sequence[SSAValue]:

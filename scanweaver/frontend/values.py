@@ -34,12 +34,12 @@ from scanweaver.dialects.arith import CmpfOp, CmpiOp  # xDSL's print no attribut
 from scanweaver.frontend import complexes
 from scanweaver.frontend.dtypes import Kind, as_number, kind_of
 from scanweaver.frontend.misuse import (
-    FUNCTIONS,
     OPERATORS,
     Misuse,
     instead_of,
     is_tensor,
     refuse,
+    refuse_attribute,
     refuse_foreign,
     source_line,
     user_frame,
@@ -103,7 +103,10 @@ class Tracing:
         if kind == "complex":
             return complexes.pair(self, complex(number).real, complex(number).imag)
         assert not isinstance(number, complex)
-        key = (kind, repr(float(number) if kind == "float" else int(number)))
+        try:
+            key = (kind, repr(float(number) if kind == "float" else int(number)))
+        except OverflowError:
+            refuse("the integer is larger than any float64")
         if key not in self._constants:
             if kind == "float":
                 attribute = FloatAttr(float(number), float_type(self.compute))
@@ -145,9 +148,7 @@ class Value(Misuse):
 
     def __getattr__(self, name: str) -> NoReturn:
         """`h.exp()`: looked up only where a value has no such attribute."""
-        if name in FUNCTIONS:
-            refuse(f"a step's value has no method `{name}`: write `sw.{name}(x)`")
-        raise AttributeError(f"a step's value has no attribute {name!r}")
+        refuse_attribute(name)
 
     @property
     def source(self) -> str:
@@ -181,7 +182,9 @@ class Value(Misuse):
     def __rtruediv__(self, other: Operand) -> Value:
         return divide(other, self)
 
-    def __pow__(self, other: Operand) -> Value:
+    def __pow__(self, other: Operand, modulus: None = None) -> Value:
+        if modulus is not None:
+            refuse("`pow()` with a modulus on a step's value is not in the language")
         return power(self, other)
 
     def __rpow__(self, other: Operand) -> Value:
