@@ -419,6 +419,10 @@ def test_tensors_on_a_device_it_was_not_compiled_for() -> None:
         ("sizes of states: got `m`", {"dtypes": torch.float32, "sizes": {"m": 3}}),
         ("axis `b` takes any size at the call", {"dtypes": torch.float32, "sizes": {"n": 3, "b": 3}}),
         ("expected a positive integer, got 0", {"dtypes": torch.float32, "sizes": {"n": 0}}),
+        ("expected sizes by axis", {"dtypes": torch.float32, "sizes": 3}),
+        ("sizes of states: got `3`: expected some of", {"dtypes": torch.float32, "sizes": {3: 3}}),
+        ("has more bytes than 64 bits count", {"dtypes": torch.float32, "sizes": {"n": 2**63}}),
+        ("init of compiling states: expected True, False or None", {"dtypes": torch.float32, "init": 3}),
         ("got `softmax`: did you mean `softplus`?", {"dtypes": torch.float32, "softmax": True}),
         ("parallel='always': expected one of", {"dtypes": torch.float32, "sizes": {"n": 3}, "parallel": "always"}),
     ],
@@ -427,6 +431,38 @@ def test_what_compile_refuses(message: str, request_: dict[str, Any]) -> None:
     with pytest.raises(sw.SignatureError) as caught:
         states.compile("cpu", **request_)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("leading", [-1, 1.5, "two", 65, 10**11])
+def test_how_many_axes_the_ellipsis_stands_for(leading: Any) -> None:
+    with pytest.raises(sw.SignatureError, match="leading of squared: expected 0 to 64 axes, got"):
+        sw.recurrence("h[...]; x[... t]")(squared).compile("cpu", dtypes=torch.float32, leading=leading)
+
+
+def squared(h: Any, x: Any) -> Any:
+    return h * h + x
+
+
+def test_what_is_no_path(tmp_path: Path) -> None:
+    made = compiled_ewm()
+    for path in (3, None, b"bytes"):
+        with pytest.raises(sw.SignatureError, match=r"sw\.load: expected a path, got"):
+            sw.load(path)  # type: ignore[arg-type]
+        with pytest.raises(sw.SignatureError, match="saving ewm: expected a path, got"):
+            made.save(path)  # type: ignore[arg-type]
+    for path in (tmp_path, tmp_path / "no" / "folder.swa"):
+        with pytest.raises(sw.ScanWeaverError, match="saving ewm: expected a file in a folder that is there, got"):
+            made.save(path)
+    for text in (b"", b"not ours"):
+        (tmp_path / "other.swa").write_bytes(text)
+        with pytest.raises(sw.ScanWeaverError, match=r"other.swa: the checksum"):
+            sw.load(tmp_path / "other.swa")
+    assert not (tmp_path / "no").exists() and [path.name for path in tmp_path.iterdir()] == ["other.swa"]
+
+
+def test_an_artifact_refuses_transforms_of_torch_func() -> None:
+    with pytest.raises(sw.UnsupportedError, match=r"is a tensor of torch\.func\.vmap, which is not supported yet"):
+        torch.func.vmap(compiled_ewm())(torch.rand(4, 2, 3))
 
 
 def test_an_unknown_chip_and_a_step_that_is_not_associative() -> None:

@@ -220,3 +220,12 @@ def test_what_it_refuses(error: type[Exception], message: str, text: str) -> Non
     with pytest.raises(error) as caught:
         sw.from_mlir(text)
     assert message in str(caught.value)
+
+
+def test_what_is_no_text(tmp_path: Path) -> None:
+    for given in (3, None, b"module {}"):
+        with pytest.raises(sw.SignatureError, match=r"sw\.from_mlir: expected text or a path, got"):
+            sw.from_mlir(given)  # type: ignore[arg-type]
+    (tmp_path / "binary.mlir").write_bytes(b"\x7fELF\xd0\xff")
+    with pytest.raises(sw.ScanWeaverError, match=r"binary.mlir is not UTF-8 text"):
+        sw.from_mlir(tmp_path / "binary.mlir")

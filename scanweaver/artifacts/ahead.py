@@ -41,6 +41,11 @@ def compile_ahead(
     decided: Mapping[str, Any],
 ) -> CompiledRecurrence:
     """See `Recurrence.compile`."""
+    for option, value in (("init", init), ("return_last", return_last)):
+        if value is not None and not isinstance(value, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise SignatureError(
+                f"{option} of compiling {recurrence.name}: expected True, False or None, got {value!r}"
+            )
     target = _checked(target or _default_targets()[-1])
     requested, options = _requested(recurrence, {**request, **decided}, assume=False, return_last=bool(return_last))
     forms = [FRESH] * (init is not True and return_last is not True)

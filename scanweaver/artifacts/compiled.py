@@ -13,7 +13,7 @@ from scanweaver.artifacts.contract import CARRIED, FRESH, Contract
 from scanweaver.artifacts.operands import Filling, Part, bound_parts
 from scanweaver.artifacts.variants import Guard, Variant
 from scanweaver.config import config
-from scanweaver.errors import ScanWeaverError
+from scanweaver.errors import ScanWeaverError, SignatureError
 from scanweaver.executables import load
 from scanweaver.explain.words import Explanation
 from scanweaver.frontend.binding import Binder, Binding
@@ -108,10 +108,14 @@ class CompiledRecurrence:
     def save(self, path: str | Path) -> None:
         """Writes the file whole or not at all; `sw.load` gives the same callable back, where no tool is installed.
 
-        Raises ScanWeaverError for a constant that no file can hold.
+        Raises ScanWeaverError for a constant that no file can hold, and where `path` is no file's in a folder.
         """
         from scanweaver.artifacts.swa import to_bytes
 
+        if not isinstance(path, str | Path):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise SignatureError(f"saving {self.contract.name}: expected a path, got {type(path).__name__}")
+        if Path(path).is_dir() or not Path(path).parent.is_dir():
+            raise ScanWeaverError(f"saving {self.contract.name}: expected a file in a folder that is there, got {path}")
         write_atomically(Path(path), to_bytes(self.contract, self.variants, self.explanation))
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ from scanweaver.artifacts.compiled import CompiledRecurrence
 from scanweaver.artifacts.contract import Contract
 from scanweaver.artifacts.variants import Variant
 from scanweaver.cpu_exec import host
-from scanweaver.errors import ScanWeaverError, UnsupportedError
+from scanweaver.errors import ScanWeaverError, SignatureError, UnsupportedError
 from scanweaver.explain.words import Explanation
 from scanweaver.gpu_exec.archive import MAX_BYTES, DamagedArtifactError, pack, unpack
 from scanweaver.gpu_exec.artifact import Artifact
@@ -29,6 +29,8 @@ def load(path: str | Path) -> CompiledRecurrence:
     DamagedArtifactError (a ScanWeaverError) naming the file where it is not what `save` wrote, UnsupportedError for
     another version's file and for one made for a CPU with instructions that this one lacks.
     """
+    if not isinstance(path, str | Path):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise SignatureError(f"sw.load: expected a path, got {type(path).__name__}")
     path = Path(path)
     if path.stat().st_size > MAX_BYTES:
         raise DamagedArtifactError(f"{path}: {path.stat().st_size} bytes; at most {MAX_BYTES} are read")

@@ -71,9 +71,14 @@ def from_mlir(
 
 
 def _parsed(text_or_path: str | Path) -> ModuleOp:
+    if not isinstance(text_or_path, str | Path):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise SignatureError(f"sw.from_mlir: expected text or a path, got {type(text_or_path).__name__}")
     is_path = isinstance(text_or_path, Path) or ("\n" not in text_or_path and text_or_path.endswith(".mlir"))
-    text = Path(text_or_path).read_text() if is_path else str(text_or_path)
     name = str(text_or_path) if is_path else "the text"
+    try:
+        text = Path(text_or_path).read_text() if is_path else str(text_or_path)
+    except UnicodeDecodeError as error:
+        raise ScanWeaverError(f"{name} is not UTF-8 text: {error}") from error
     context = Context()
     for dialect, factory in (get_upstream_dialects() | get_all_dialects()).items():
         context.register_dialect(dialect, factory)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, cast
@@ -19,6 +20,10 @@ from scanweaver.frontend.signature import Array, Signature
 
 DEFAULT_SIZE = 16
 """Of an axis that is reduced, renamed or taken from, where only an explanation is asked for."""
+
+
+_MOST_DIMENSIONS = 64
+"""Of a tensor of PyTorch."""
 
 
 @dataclass(frozen=True)
@@ -119,12 +124,17 @@ class Requested:
     def _empty(self, array: Array, dtype: torch.dtype) -> torch.Tensor:
         leading = (1,) * self._leading if array.ellipsis else ()
         shape = (*leading, *(self.sizes.get(axis, 1) for axis in array.axes))
+        if math.prod(shape) * dtype.itemsize >= 1 << 63:
+            raise SignatureError(f"sizes of {self.name}: `{array}` of shape {shape} has more bytes than 64 bits count")
         return torch.empty(shape, dtype=dtype, device="meta")
 
     @property
     def _leading(self) -> int:
-        if self.request.leading is not None:
-            return self.request.leading
+        leading = self.request.leading
+        if leading is not None:
+            if type(leading) is not int or not 0 <= leading <= _MOST_DIMENSIONS:
+                raise SignatureError(f"leading of {self.name}: expected 0 to {_MOST_DIMENSIONS} axes, got {leading!r}")
+            return leading
         if self.request.assume:
             return 1
         raise SignatureError(f"{self.name}: expected how many axes `...` stands for, as in leading=2, got nothing")
@@ -136,6 +146,8 @@ class Requested:
 
     def _learn_sizes(self) -> None:
         given = self.request.sizes
+        if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise SignatureError(f'sizes of {self.name}: expected sizes by axis, as in {{"n": 16}}, got {given!r}')
         for axis, size in given.items():
             if axis not in self.signature.axes:
                 self._refuse_unknown("sizes", axis, self.signature.axes)
@@ -156,6 +168,6 @@ class Requested:
                 raise SignatureError(f"sizes of {self.name}: axis `{axis}` takes any size at the call; {fixed}")
 
     def _refuse_unknown(self, what: str, name: str, known: Any) -> NoReturn:
-        near = difflib.get_close_matches(name, list(known), 1, 0.5)
+        near = difflib.get_close_matches(str(name), list(known), 1, 0.5)
         hint = f"did you mean `{near[0]}`?" if near else f"expected some of {', '.join(known)}"
         raise SignatureError(f"{what} of {self.name}: got `{name}`: {hint}")
