@@ -38,6 +38,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("steps")
     (made / "mysteps.py").write_text(STEPS)
     (made / "broken.py").write_text("import a_module_that_is_not_there\n")
+    (made / "binary.mlir").write_bytes(b"\x7fELF\xd0\xff")
+    (made / "other.swa").write_bytes(b"")
     return made
 
 
@@ -146,6 +148,17 @@ def test_a_saved_artifact_is_explained_where_no_tool_is(folder: Path) -> None:
         ("--size: expected a number for axis n, got 'many'", ["explain", "mysteps:scan", "--size", "n=many"]),
         ("--set: expected name=value, got 'softly'", ["explain", "mysteps:scan", "--set", "softly"]),
         ("got `sofly`: did you mean `softly`?", ["explain", "mysteps:scan", "--set", "sofly=true"]),
+        (
+            "--set: expected a keyword-only constant of the step, got sizes",
+            ["explain", "mysteps:scan", "--set", "sizes=3"],
+        ),
+        ("--size: expected a number for axis n", ["explain", "mysteps:scan", "--size", "n=\u0663"]),
+        ("has more bytes than 64 bits count", ["explain", "mysteps:scan", "--size", f"n={2**62}"]),
+        ("leading of squares: expected 0 to 64 axes", ["explain", "mysteps:squares", "--leading", "-1"]),
+        ("':scan': expected FILE.mlir or module:function", ["explain", ":scan"]),
+        ("'.mysteps:scan': expected FILE.mlir or", ["explain", ".mysteps:scan"]),
+        ("binary.mlir is not UTF-8 text", ["explain", "binary.mlir"]),
+        ("other.swa: the checksum", ["explain", "other.swa"]),
         ("target 'sm_91' is not known", ["explain", "mysteps:scan", "--target", "sm_91"]),
         ("expected the dtype of input `u`", ["compile", "mysteps:scan", "--target", "cpu"]),
     ],
@@ -163,6 +176,13 @@ def test_wrong_usage_exits_2(folder: Path) -> None:
         ran = run(folder, *args)
         assert ran.returncode == 2, args
         assert "Usage: scanweaver" in ran.stderr
+
+
+@pytest.mark.parametrize("command", ["compile", "explain"])
+@pytest.mark.parametrize("out", ["no/folder/out", "."])
+def test_an_output_needs_its_folder(folder: Path, command: str, out: str) -> None:
+    ran = run(folder, command, "mysteps:squares", "--target", "cpu", "-o", out)
+    assert ran.returncode == 2 and "Invalid value for '-o' / '--out'" in ran.stderr
 
 
 def test_a_module_that_does_not_import_shows_its_own_error(folder: Path) -> None:

@@ -102,6 +102,40 @@ def test_a_wrong_command_line_exits_2_without_a_traceback(
     assert "Traceback" not in err
 
 
+LOWERED = (
+    "regroup-products,fuse-multiply-add,convert-recurrence-to-scan,schedule-scan{target=sm_90},lower-scan-to-gpu,"
+    "lower-block-scan,lower-sweeps,lower-math-for-gpu"
+)
+
+
+@pytest.mark.parametrize("target", ["nvvm", "ptx", "cubin"])
+def test_a_module_without_kernels_is_told_which_passes_make_them(
+    target: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (path := tmp_path / "empty.mlir").write_text("func.func @f() { func.return }")
+    with pytest.raises(SystemExit) as exit_:
+        main([str(path), "-t", target, "-o", str(tmp_path / "out")])
+    assert exit_.value.code == 1
+    assert f"-t {target}: the module holds no gpu.module: run -p '{LOWERED}' before it" in capfd.readouterr().err
+
+
+def test_the_passes_that_are_named_make_kernels(capfd: pytest.CaptureFixture[str]) -> None:
+    main([str(Path(__file__).parent / "filecheck" / "ptx" / "scan.mlir"), "-p", LOWERED])
+    assert "gpu.module" in capfd.readouterr().out
+
+
+def test_a_target_whose_package_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delitem(sys.modules, "xdsl.backend.llvm.convert", raising=False)
+    monkeypatch.setitem(sys.modules, "llvmlite", None)
+    (path := tmp_path / "empty.mlir").write_text("func.func @f() { func.return }")
+    with pytest.raises(SystemExit) as exit_:
+        main([str(path), "-t", "llvm"])
+    assert exit_.value.code == 2
+    assert "-t llvm needs the package" in capfd.readouterr().err
+
+
 def test_bytes_that_are_no_text_are_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "binary.mlir"
     path.write_bytes(b"\x7fELF\xd0\xff")

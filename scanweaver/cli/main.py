@@ -16,6 +16,19 @@ _NOT_BUILT_YET = {
 }
 
 
+class _OutputFile(click.Path):
+    """A file that is there or can be made: its folder is there."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = Path(str(super().convert(value, param, ctx)))
+        if not path.name or not path.parent.is_dir():
+            self.fail(f"expected a file in a folder that is there, got {str(value)!r}", param, ctx)
+        return path
+
+
+_OUTPUT_FILE = _OutputFile(dir_okay=False)
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="scanweaver")
 def cli() -> None:
@@ -66,7 +79,7 @@ def _deciding(command: Any) -> Any:
 @cli.command()
 @click.argument("what", metavar="FILE.mlir|module:function")
 @click.option("--target", required=True, metavar="CHIP|cpu", help="A chip such as sm_90, or cpu.")
-@click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="OUT.swa")
+@click.option("-o", "--out", type=_OUTPUT_FILE, metavar="OUT.swa")
 @_deciding
 def compile(what: str, target: str, out: Path | None, entry: str | None, **decided: Any) -> None:
     """Make an executable artifact of a recurrence; no GPU is needed."""
@@ -80,7 +93,7 @@ def compile(what: str, target: str, out: Path | None, entry: str | None, **decid
 @click.option("--target", metavar="CHIP|cpu", help="Else the GPU that is there, or sm_90 and the CPU.")
 @click.option("--html", is_flag=True, help="A page with the text of every stage.")
 @click.option("--remarks", type=click.Choice(["json"]), help="The same facts for programs.")
-@click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path), help="A file; else standard output.")
+@click.option("-o", "--out", type=_OUTPUT_FILE, help="A file; else standard output.")
 @_deciding
 def explain(
     what: str, target: str | None, html: bool, remarks: str | None, out: Path | None, entry: str | None, **decided: Any
@@ -112,10 +125,11 @@ for _name, _what in _NOT_BUILT_YET.items():
 
 
 def main() -> None:
-    """Entry point. Exits 0; 1 with the message where ScanWeaver raised an error; 2 on wrong usage."""
+    """Entry point. Exits 0; 1 with the message where ScanWeaver raised an error or a file would not be read or written;
+    2 on wrong usage."""
     try:
         cli()
-    except ScanWeaverError as error:
+    except (ScanWeaverError, OSError) as error:
         sys.exit(f"scanweaver: error: {error}")
 
 

@@ -74,6 +74,8 @@ class ScanWeaverOptMain(xDSLOptMain):
             self.target = self._read_target()
         except ValueError as error:
             raise UsageError(f"argument -t/--target: {error}") from error
+        except ModuleNotFoundError as error:
+            raise UsageError(f"-t {self.args.target} needs the package {error.name}, which is not there") from error
 
     def _load_passes(self, path: Path) -> None:
         try:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from scanweaver.frontend.recurrence import Recurrence
 
 _WORDS = {"true": True, "false": False, "none": None}
+_OPTIONS = ("self", "target", "dtypes", "sizes", "leading", "reverse", "parallel", "strategy")
 _NUMBERS = {"float": float, "int": int, "bool": bool}
 
 
@@ -31,7 +32,7 @@ def find(what: str, entry: str | None) -> Recurrence:
             raise ScanWeaverError(f"{what}: no such file")
         return from_mlir(Path(what), entry)
     module, _, name = what.partition(":")
-    if not name:
+    if not name or not all(part.isidentifier() for part in module.split(".")):
         raise ScanWeaverError(f"{what!r}: expected FILE.mlir or module:function")
     if entry is not None:
         raise ScanWeaverError(f"--entry names a function of a FILE.mlir, got {what}")
@@ -77,6 +78,8 @@ def request(dtypes: Sequence[str], sizes: Sequence[str], constants: Sequence[str
     if sizes:
         found["sizes"] = {axis: _size(axis, size) for axis, size in (_pair("--size", each) for each in sizes)}
     for name, value in (_pair("--set", each) for each in constants):
+        if name in _OPTIONS:
+            raise ScanWeaverError(f"--set: expected a keyword-only constant of the step, got {name}, an option")
         found[name] = _constant(value)
     return found
 
@@ -98,7 +101,7 @@ def _dtype(text: str) -> Any:
 
 
 def _size(axis: str, text: str) -> int:
-    if not text.isdecimal():
+    if not (text.isascii() and text.isdecimal()):
         raise ScanWeaverError(f"--size: expected a number for axis {axis}, got {text!r}")
     return int(text)
 

@@ -12,6 +12,14 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.targets.mlir import MLIRTarget
 from xdsl.utils.target import Target
 
+from scanweaver.errors import ScanWeaverError
+
+_TO_GPU = (
+    "regroup-products,fuse-multiply-add,convert-recurrence-to-scan,schedule-scan{target=sm_90},lower-scan-to-gpu,"
+    "lower-block-scan,lower-sweeps,lower-math-for-gpu"
+)
+"""From a recurrence to what these targets take."""
+
 
 @dataclass(frozen=True)
 class ChipTarget(Target):
@@ -20,6 +28,8 @@ class ChipTarget(Target):
     chip: str = "sm_90"
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        if not any(op.name == "gpu.module" for op in module.walk()):
+            raise ScanWeaverError(f"-t {self.name}: the module holds no gpu.module: run -p '{_TO_GPU}' before it")
         text = StringIO()
         MLIRTarget().emit(ctx, module, text)
         output.write(self.lower(text.getvalue()))
