@@ -69,7 +69,8 @@ class Compensated:
         draft = Draft([*self._types, self.type])
         ops = Arithmetic(draft.builder)
         a, e, b, *absent, state = draft.args
-        after = ops.fma(a, state, ops.fma(ops.if_finite(e), state, b))
+        corrected = ops.fma(e, state, b)
+        after = ops.fma(a, state, ops.selected(ops.corrects([e], [corrected]), corrected, b))
         return draft.finish([ops.selected(absent[0], b, after) if absent else after])
 
 

@@ -99,16 +99,11 @@ class Arithmetic:
     def subtracted(self, a: SSAValue, b: SSAValue) -> SSAValue:
         return self._insert(arith.SubfOp(a, b))
 
-    def if_finite(self, value: SSAValue) -> SSAValue:
-        """The value, or zero where it is NaN or infinite."""
-        nothing = self.subtracted(value, value)
-        is_nan = self._insert(arith.CmpfOp(nothing, nothing, "uno"))
-        return self.selected(is_nan, self.constant(0.0, value.type), value)
-
     def corrects(self, errors: Sequence[SSAValue], corrected: Sequence[SSAValue]) -> SSAValue:
         """Whether there is an error to correct for, and the corrected values are finite.
 
-        An element that was just lifted has the constant 0 for its error, with which this folds away.
+        An error is NaN where a product of coefficients overflowed, and may make NaN of an infinite state. An element
+        that was just lifted has the constant 0 for its error, with which this folds away.
         """
         zero = self.constant(0.0, errors[0].type)
         there = [self._insert(arith.CmpfOp(error, zero, "one")) for error in errors]

@@ -161,8 +161,11 @@ class _Element:
         ops = _Products(Arithmetic(draft.builder), self.type)
         w, error, b, absent = self._parts(draft.args[:-2])
         h = _Complex(*draft.args[-2:])
-        after = b if error is None else ops.product_plus(ops.if_finite(error), h, b)
-        after = ops.product_plus(w, h, after)
+        added = b
+        if error is not None:
+            corrected = ops.product_plus(error, h, b)
+            added = ops.selected(ops.ops.corrects([error.re, error.im], [corrected.re, corrected.im]), corrected, b)
+        after = ops.product_plus(w, h, added)
         if absent is not None:
             after = ops.selected(absent, b, after)
         return draft.finish([after.re, after.im])
@@ -177,9 +180,6 @@ class _Products:
 
     def selected(self, condition: SSAValue, a: _Complex, b: _Complex) -> _Complex:
         return _Complex(self.ops.selected(condition, a.re, b.re), self.ops.selected(condition, a.im, b.im))
-
-    def if_finite(self, a: _Complex) -> _Complex:
-        return _Complex(self.ops.if_finite(a.re), self.ops.if_finite(a.im))
 
     def product(self, a: _Complex, b: _Complex) -> _Complex:
         ops = self.ops

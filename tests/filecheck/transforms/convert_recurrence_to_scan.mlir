@@ -30,8 +30,10 @@
 // CHECK-NEXT:        scan.yield %[[CA]], %[[ERROR]], %[[CBD]] : f32, f32, f32
 // CHECK-NEXT:      } apply {
 // CHECK-NEXT:      ^bb0(%[[P:.*]]: f32, %[[R:.*]]: f32, %[[Q:.*]]: f32, %[[H:.*]]: f32):
-// CHECK:             %[[LOW:.*]] = math.fma %{{.*}}, %[[H]], %[[Q]] : f32
-// CHECK-NEXT:        %[[NEW:.*]] = math.fma %[[P]], %[[H]], %[[LOW]] : f32
+// CHECK-NEXT:        %[[LOW:.*]] = math.fma %[[R]], %[[H]], %[[Q]] : f32
+// CHECK:             %[[FINITE:.*]] = arith.andi
+// CHECK-NEXT:        %[[REST:.*]] = arith.select %[[FINITE]], %[[LOW]], %[[Q]] : f32
+// CHECK-NEXT:        %[[NEW:.*]] = math.fma %[[P]], %[[H]], %[[REST]] : f32
 // CHECK-NEXT:        scan.yield %[[NEW]] : f32
 // CHECK-NEXT:      }
 // CHECK-NEXT:    }
