@@ -358,3 +358,19 @@ def test_what_was_proved_is_not_remarked(caplog: pytest.LogCaptureFixture) -> No
         garch.explain("sm_90")
         rnn.explain("cpu")
     assert not caplog.records, "an explanation says it itself"
+
+
+def test_a_stage_that_the_last_call_did_not_have_is_made_for_a_target_that_has_it() -> None:
+    recurrence = sw.recurrence("h[b]; x[b t]")(lambda h, x: 0.5 * h + x)
+    recurrence(torch.ones(2, 3))
+    assert recurrence.ir("cpu") and ".target sm_" in recurrence.ir("ptx")
+
+
+@pytest.mark.parametrize("option", [{"cu_seqlens": True}, {"autotune": True}, {"group": 1}])
+def test_compiling_for_what_is_not_built_yet_says_so(option: dict[str, Any]) -> None:
+    recurrence = sw.recurrence("h[b]; x[b t]")(lambda h, x: 0.5 * h + x)
+    with pytest.raises(sw.UnsupportedError, match=f"{next(iter(option))}= is not built yet"):
+        recurrence.compile("cpu", dtypes=torch.float32, **option)
+    if "cu_seqlens" not in option:
+        with pytest.raises(sw.UnsupportedError, match=f"{next(iter(option))}= is not built yet"):
+            sw.recurrence("h[b]; x[b t]", **option)

@@ -652,3 +652,14 @@ def test_wrong_inputs() -> None:
         refused(f"selective.step takes no `{option}`", **{option: None})
     refused("argument `A[d n]` of selective.step requires grad", A=torch.zeros(8, 4, requires_grad=True))
     refused("axis `n` has size 4", B=torch.zeros(2, 5))
+
+
+def test_a_slot_beyond_the_pool_is_refused_where_the_host_may_look() -> None:
+    step = sw.recurrence("h[b]; x[b t] -> y[b t]")(lambda h, x: (h + x, h)).step
+    pool = torch.zeros(4)
+    for slots in ([9, 1], [4, -1]):
+        with pytest.raises(sw.SignatureError, match=rf"slots below 4, .*`h\[b\]`, got {slots[0]}"):
+            step(torch.ones(2), state=pool, slots=torch.tensor(slots))
+    assert not pool.any()
+    step(torch.ones(2), state=pool, slots=torch.tensor([3, -1]))
+    assert pool.tolist() == [0, 0, 0, 1]

@@ -15,7 +15,7 @@ from scanweaver.config import config
 from scanweaver.errors import ScanWeaverError, SignatureError, ToolchainError, UnsupportedError
 from scanweaver.explain.explanation import explain
 from scanweaver.explain.words import Explanation
-from scanweaver.frontend.arguments import Options
+from scanweaver.frontend.arguments import NOT_BUILT_YET, Options
 from scanweaver.frontend.launching import target_of
 from scanweaver.frontend.recurrence import Recurrence
 from scanweaver.frontend.request import Request, Requested
@@ -69,7 +69,8 @@ def ir(recurrence: Recurrence, stage: str, target: str | None, request: Mapping[
     """See `Recurrence.ir`."""
     if stage not in _STAGES:
         raise ScanWeaverError(f"{recurrence.name} has the stages {', '.join(_STAGES)}, got {stage!r}")
-    if target is None and (request or recurrence.last_plan is None):
+    last = recurrence.last_plan
+    if target is None and (request or last is None or stage not in last.artifact.stages):
         targets = [name for name in _default_targets() if (name == "cpu") == (stage in _ON_CPU)]
         target = targets[0] if targets else "cpu" if stage in _ON_CPU else CHIP
     (artifact,) = _artifacts(recurrence, target, request, tools=stage in _BY_TOOLS)
@@ -94,6 +95,8 @@ def _requested(
 ) -> tuple[Requested, Options]:
     constants = {name: value for name, value in given.items() if name in recurrence.parameters.constants}
     for name in given:
+        if name in NOT_BUILT_YET:
+            raise UnsupportedError(f"{name}= is not built yet: compile {recurrence.name} without it")
         if name not in constants and name not in (*_REQUEST, *_DECIDED):
             known = [*recurrence.parameters.constants, *_REQUEST, *_DECIDED]
             near = difflib.get_close_matches(name, known, 1, 0.5)

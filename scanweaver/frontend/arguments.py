@@ -15,7 +15,7 @@ from scanweaver.frontend.signature import Signature
 
 PARALLEL = ("auto", "require", "never", "newton")
 STRATEGIES = ("auto", "lanes", "serial", "blelloch")
-_NOT_BUILT_YET = ("cu_seqlens", "group", "autotune")
+NOT_BUILT_YET = ("cu_seqlens", "group", "autotune")
 
 Constants = tuple[tuple[str, type[Any], Any], ...]
 
@@ -167,7 +167,7 @@ class Arguments:
                 near = difflib.get_close_matches(key, every, 1, 0.5)
                 hint = f"did you mean `{near[0]}`?" if near else f"it takes {', '.join(every)}"
                 raise SignatureError(f"{self.name} has no argument `{key}`: {hint}")
-            if key in _NOT_BUILT_YET and value is not None and value is not False:
+            if key in NOT_BUILT_YET and value is not None and value is not False:
                 raise UnsupportedError(f"{key}= is not built yet: call {self.name} without it")
         for key in ("return_last", "reverse"):
             if not isinstance(given.get(key, False), bool):

@@ -155,6 +155,8 @@ def recurrence(
     batch: str = "b",
     parallel: str = "auto",
     strategy: str | None = None,
+    autotune: bool = False,
+    group: Any = None,
 ) -> Callable[[Callable[..., Any]], Recurrence]:
     """Decorates a step function: `@sw.recurrence("h[b d]; a[b d t], x[b d t]")`.
 
@@ -164,8 +166,10 @@ def recurrence(
     `"blelloch"`, which scans the lanes' folds by two sweeps in shared memory, are for GPUs and need a proof.
 
     Raises SignatureError with a caret under the place for a wrong signature, for parameters that do not match it,
-    and for a `parallel` or `strategy` that there is not.
+    and for a `parallel` or `strategy` that there is not; UnsupportedError for `autotune` and `group`.
     """
+    if autotune or group is not None:
+        raise UnsupportedError(f"{'autotune' if autotune else 'group'}= is not built yet: leave it out")
     if isinstance(parallel, str) and parallel == "newton":  # pyright: ignore[reportUnnecessaryIsInstance]
         raise UnsupportedError('parallel="newton" is not built yet: use "auto", "require" or "never"')
     if not isinstance(signature, str):  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -25,9 +25,9 @@ class Stepper:
     or float16, which are computed in float32 and rounded when stored. It shares memory with no input.
 
     `slots`: int32 or int64, one number for each row of axis `b` (`batch=` on the decorator), on the inputs' device and
-    never read by the host: row i uses `state[slots[i]]` of a pool, whose axis `b` is of any size. A negative slot is
-    padding: the row's outputs are 0 and nothing is written. The other slots lie in the pool and differ from each other:
-    two rows of one slot race.
+    never read by the host where that is a GPU: row i uses `state[slots[i]]` of a pool, whose axis `b` is of any size. A
+    negative slot is padding: the row's outputs are 0 and nothing is written. The other slots lie in the pool (which is
+    checked on the CPU) and differ from each other: two rows of one slot race.
 
     Returns what the recurrence returns, without time; the states themselves where it has no outputs. There are no
     gradients. May be captured in a CUDA graph, after a first call outside of it.

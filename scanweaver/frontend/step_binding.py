@@ -86,6 +86,8 @@ class StepBinder(Binder):
         items[len(self.signature.inputs) :] = [*self._states(state), slots]
         binding, operands, values = self._bound(items, decided)
         assert isinstance(binding, StepBinding)
+        if slots is not None and slots.device.type == "cpu" and len(slots):
+            self._check_in_pool(int(slots.max()), items[len(self.signature.inputs) : -1])
         return binding, operands, values
 
     def _states(self, state: Any) -> Sequence[torch.Tensor]:
@@ -188,6 +190,13 @@ class StepBinder(Binder):
                         f"slots= of {self.name}: {role} `{array}` has no axis `{batch}`, whose rows the slots are of; "
                         "`batch=` on the decorator names another axis"
                     )
+
+    def _check_in_pool(self, largest: int, pools: Sequence[torch.Tensor]) -> None:
+        """Where the host may read slots, it looks that they lie in every pool."""
+        for array, pool in zip(self.signature.states, pools, strict=True):
+            rows = pool.shape[array.axes.index(self.signature.batch)]
+            if largest >= rows:
+                self._refuse(SLOTS, f"slots below {rows}, the rows of the pool of state `{array}`", str(largest))
 
     def _refuse(self, label: str, expected: str, came: str) -> NoReturn:
         raise SignatureError(f"{label}= of {self.name}: expected {expected}, got {came}")
