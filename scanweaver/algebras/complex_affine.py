@@ -146,9 +146,7 @@ class _Element:
             product, rounding = ops.product_and_error(v, w)
             error = ops.product_plus(v, w_error, ops.product_plus(v_error, w, rounding))
             errors = [error.re, error.im]
-            corrected = ops.product_plus(v_error, b, d)
-            corrects = ops.ops.corrects([v_error.re, v_error.im], [corrected.re, corrected.im])
-            added = ops.selected(corrects, corrected, d)
+            added = ops.corrected(v_error, b, d)
         offset = ops.product_plus(v, b, added)
         if v_absent is None:
             return draft.finish([product.re, product.im, *errors, offset.re, offset.im])
@@ -161,11 +159,7 @@ class _Element:
         ops = _Products(Arithmetic(draft.builder), self.type)
         w, error, b, absent = self._parts(draft.args[:-2])
         h = _Complex(*draft.args[-2:])
-        added = b
-        if error is not None:
-            corrected = ops.product_plus(error, h, b)
-            added = ops.selected(ops.ops.corrects([error.re, error.im], [corrected.re, corrected.im]), corrected, b)
-        after = ops.product_plus(w, h, added)
+        after = ops.product_plus(w, h, b if error is None else ops.corrected(error, h, b))
         if absent is not None:
             after = ops.selected(absent, b, after)
         return draft.finish([after.re, after.im])
@@ -191,6 +185,12 @@ class _Products:
         ops = self.ops
         re = ops.fma(a.re, b.re, ops.fma(ops.negated(a.im), b.im, c.re))
         return _Complex(re, ops.fma(a.re, b.im, ops.fma(a.im, b.re, c.im)))
+
+    def corrected(self, error: _Complex, factor: _Complex, offset: _Complex) -> _Complex:
+        """error·factor + offset; the offset where there is no such correction."""
+        corrected = self.product_plus(error, factor, offset)
+        corrects = self.ops.corrects([error.re, error.im], [corrected.re, corrected.im])
+        return self.selected(corrects, corrected, offset)
 
     def product_and_error(self, a: _Complex, b: _Complex) -> tuple[_Complex, _Complex]:
         """a·b rounded, and what rounding left out."""
