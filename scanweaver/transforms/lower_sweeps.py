@@ -34,21 +34,23 @@ class _Sweep:
         self.participant, self.row = (write.value(arith.ExtUIOp(value, i64)) for value in op.position)
 
     def load(self, buffers: Buffers, at: SSAValue) -> list[SSAValue]:
-        return [
-            self.memory.load_element(self.memory.advanced(buffer, self._slot(at, type), type), type)
-            for buffer, type in buffers
-        ]
+        types = (type for _, type in buffers)
+        return [self.memory.load_element(a, type) for a, type in zip(self._addresses(buffers, at), types, strict=True)]
 
     def store(self, buffers: Buffers, at: SSAValue, values: Sequence[SSAValue]) -> None:
-        for (buffer, type), value in zip(buffers, values, strict=True):
-            self.memory.store_element(self.memory.advanced(buffer, self._slot(at, type), type), value)
+        for address, value in zip(self._addresses(buffers, at), values, strict=True):
+            self.memory.store_element(address, value)
 
-    def _slot(self, at: SSAValue, type: Attribute) -> SSAValue:
-        """Where participant `at` of this row lies: rows side by side where lanes are rows, else with pads between."""
+    def _addresses(self, buffers: Buffers, at: SSAValue) -> list[SSAValue]:
+        """Where each buffer holds participant `at` of this row; buffers of one element size have one slot."""
+        slots = {bytes: self._slot(at, bytes) for bytes in dict.fromkeys(byte_size(type) for _, type in buffers)}
+        return [self.memory.advanced(buffer, slots[byte_size(type)], type) for buffer, type in buffers]
+
+    def _slot(self, at: SSAValue, bytes: int) -> SSAValue:
+        """Rows side by side where lanes are rows, else with pads between."""
         write = self.write
         if self.by_row is not None:
             return write.add(write.mul(at, write.constant(self.by_row)), self.row)
-        bytes = byte_size(type)
         every, pad = padding(bytes)
         pads = write.div(at, write.constant(every))
         padded = write.add(at, pads if pad == 1 else write.mul(pads, write.constant(pad)))
