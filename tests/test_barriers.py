@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,21 +9,12 @@ import pytest
 import torch
 from drawing import Program, programs
 from hypothesis import HealthCheck, Phase, given, settings
-from xdsl.context import Context
-from xdsl.dialects import get_all_dialects as get_upstream_dialects
 from xdsl.dialects import llvm, scf
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.parser import Parser
 
 import scanweaver as sw
-from scanweaver.dialects import get_all_dialects, gpu
-
-
-def parsed(text: str) -> Operation:
-    context = Context()
-    for dialect, factory in (get_upstream_dialects() | get_all_dialects()).items():
-        context.register_dialect(dialect, factory)
-    return Parser(context, text).parse_module()
+from scanweaver.dialects import context_of_all, gpu
 
 
 def around(op: Operation) -> Iterator[SSAValue]:
@@ -57,19 +47,13 @@ def depends_on_thread(value: SSAValue, seen: set[SSAValue]) -> bool:
 
 
 def divergent(text: str) -> list[Operation]:
-    barriers = [op for op in parsed(text).walk() if isinstance(op, gpu.BarrierOp)]
+    barriers = [op for op in Parser(context_of_all(), text).parse_module().walk() if isinstance(op, gpu.BarrierOp)]
     return [op for op in barriers if any(depends_on_thread(value, set()) for value in around(op))]
 
 
 def text_of(program: Program, strategy: str) -> str:
     dtypes = {f"x{i}": x.dtype for i, x in enumerate(program.inputs)}
-    step, sizes = program.recurrence(), dict[str, int]()
-    try:
-        step.ir("gpu", target="sm_90", dtypes=dtypes, sizes={"t": 1}, strategy=strategy)
-    except sw.SignatureError as error:  # names the axes whose sizes are compiled in
-        named = re.search("the sizes? of (.*) (?:is|are) compiled in", str(error))
-        sizes = {axis: max(1, program.sizes[axis]) for axis in re.split(", | and ", named[1])} if named else {}
-    return step.ir("gpu", target="sm_90", dtypes=dtypes, sizes=sizes, strategy=strategy)
+    return program.recurrence().ir("gpu", target="sm_90", dtypes=dtypes, strategy=strategy)
 
 
 @pytest.mark.parametrize("strategy", ["lanes", "blelloch"])

@@ -17,13 +17,11 @@ import torch
 from poison import poisoned
 from reference import flat
 from torch import Tensor
-from xdsl.context import Context
-from xdsl.dialects import get_all_dialects as xdsl_dialects
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
 import scanweaver as sw
-from scanweaver.dialects import get_all_dialects
+from scanweaver.dialects import context_of_all
 from scanweaver.frontend import plan
 from scanweaver.frontend.signature import Array, parse_signature
 from scanweaver.transforms import pipelines
@@ -479,9 +477,7 @@ class _Stopped(Exception):
 @pytest.mark.parametrize("name", [*WRITTEN, "selective-bfloat16", "flags-reverse", "outer-sliced"])
 def test_every_pass_leaves_what_verifies_and_is_read_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def verified(module: ModuleOp, target: str, options: pipelines.Options) -> None:
-        context = Context()
-        for dialect, factory in (xdsl_dialects() | get_all_dialects()).items():
-            context.register_dialect(dialect, factory)
+        context = context_of_all()
         for stage, passes in pipelines.passes("cpu", options):
             for each in passes:
                 each.apply(context, module)

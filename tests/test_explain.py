@@ -17,7 +17,7 @@ from xdsl.parser import Parser
 
 import scanweaver as sw
 from scanweaver.config import config
-from scanweaver.dialects import get_all_dialects, recurrence, scan
+from scanweaver.dialects import context_of_all, recurrence, scan
 from scanweaver.explain.expressions import formula
 from scanweaver.explain.placement import Level, Placement
 from scanweaver.frontend.recurrence import Recurrence
@@ -213,12 +213,7 @@ def test_remarks_say_the_same() -> None:
 
 
 def _parsed(text: str) -> ModuleOp:
-    from xdsl.dialects import get_all_dialects as get_upstream_dialects
-
-    context = Context()
-    for name, factory in (get_upstream_dialects() | get_all_dialects()).items():
-        context.register_dialect(name, factory)
-    return Parser(context, text).parse_module()
+    return Parser(context_of_all(), text).parse_module()
 
 
 def _named(op: scan.GenericOp) -> Iterator[tuple[tuple[str, int], SSAValue]]:

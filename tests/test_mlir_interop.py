@@ -18,9 +18,7 @@ from typing import Any
 import pytest
 import torch
 from documents import ROOT
-from xdsl.context import Context
 from xdsl.dialects import arith, llvm
-from xdsl.dialects import get_all_dialects as xdsl_dialects
 from xdsl.dialects.builtin import IntAttr, IntegerAttr, ModuleOp, f32, i32
 from xdsl.ir import Operation
 from xdsl.parser import Parser
@@ -28,7 +26,7 @@ from xdsl.printer import Printer
 
 import scanweaver as sw
 from scanweaver import compiler
-from scanweaver.dialects import get_all_dialects, gpu, nvvm
+from scanweaver.dialects import context_of_all, gpu, nvvm
 from scanweaver.errors import ToolchainError
 from scanweaver.gpu_exec.abi import Recipe
 from scanweaver.gpu_exec.artifact import Artifact
@@ -46,12 +44,7 @@ UPSTREAM_DEFAULTS = (
 )
 
 
-@cache
-def context() -> Context:
-    ctx = Context()
-    for name, dialect in (xdsl_dialects() | get_all_dialects()).items():
-        ctx.register_dialect(name, dialect)
-    return ctx
+context = cache(context_of_all)
 
 
 def parsed(text: str) -> ModuleOp:

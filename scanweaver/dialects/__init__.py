@@ -6,7 +6,19 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from xdsl.context import Context
     from xdsl.ir import Dialect
+
+
+def context_of_all() -> Context:
+    """A context in which xDSL's dialects and ours are registered."""
+    from xdsl.context import Context
+    from xdsl.dialects import get_all_dialects as get_upstream_dialects
+
+    context = Context()
+    for name, factory in (get_upstream_dialects() | get_all_dialects()).items():
+        context.register_dialect(name, factory)
+    return context
 
 
 def get_all_dialects() -> dict[str, Callable[[], Dialect]]:

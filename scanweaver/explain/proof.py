@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects import get_all_dialects as get_upstream_dialects
 from xdsl.parser import Parser
 
 from scanweaver.algebras import affine, complex_affine, delay
-from scanweaver.dialects import get_all_dialects
+from scanweaver.dialects import context_of_all
 from scanweaver.dialects.scan import SEQUENTIAL, ComponentOp, GenericOp
 
 _MEANS = {
@@ -42,10 +40,7 @@ class Proved:
 
 def parsed(text: str) -> GenericOp:
     """The one `scan.generic` of a scan or scheduled stage."""
-    context = Context()
-    for name, factory in (get_upstream_dialects() | get_all_dialects()).items():
-        context.register_dialect(name, factory)
-    module = Parser(context, text).parse_module()
+    module = Parser(context_of_all(), text).parse_module()
     (scan,) = (op for op in module.walk() if isinstance(op, GenericOp))
     return scan
 

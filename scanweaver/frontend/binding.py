@@ -17,7 +17,7 @@ from torch.autograd import forward_ad
 from scanweaver.config import config
 from scanweaver.errors import SignatureError, UnsupportedError
 from scanweaver.frontend.arguments import Arguments, Decided, Options
-from scanweaver.frontend.dtypes import as_number, kind_of
+from scanweaver.frontend.dtypes import NUMBER, as_number, kind_of
 from scanweaver.frontend.memory import alignment, contiguous_axis, dense_strides
 from scanweaver.frontend.parameters import Parameters
 from scanweaver.frontend.resolution import Resolution, start_number, torch_dtype
@@ -245,8 +245,7 @@ def _strides(given: Given, value: Any, sizes: Mapping[str, int]) -> dict[str, in
 def _conversion(label: str, given: Given, value: Any) -> Callable[[Any], Any] | None:
     """What makes a start of its state's dtype; it looks at every number anew."""
     if given.scalar:
-        number = {"bool": bool, "int": int, "float": float, "complex": complex}[kind_of(given.dtype)]
-        return None if type(value) is number else partial(start_number, label, given.dtype)
+        return None if type(value) is NUMBER[kind_of(given.dtype)] else partial(start_number, label, given.dtype)
     dtype = torch_dtype(given.dtype)
     return None if value.dtype == dtype else partial(torch.Tensor.to, dtype=dtype)
 

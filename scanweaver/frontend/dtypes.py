@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 Kind = Literal["bool", "int", "float", "complex"]
@@ -27,6 +27,10 @@ SHORT: dict[str, str] = {
 LONG: dict[str, str] = {short: name for name, short in SHORT.items()}
 
 _PYTHON: dict[type, str] = {bool: "i1", int: "i64", float: "f32", complex: "c64"}
+
+
+NUMBER: dict[Kind, Callable[[Any], Any]] = {"bool": bool, "int": int, "float": float, "complex": complex}
+"""Python's type for numbers of a kind."""
 
 
 def kind_of(short: str) -> Kind:

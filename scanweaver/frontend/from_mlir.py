@@ -7,9 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from xdsl.context import Context
 from xdsl.dialects import arith, func
-from xdsl.dialects import get_all_dialects as get_upstream_dialects
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
@@ -25,11 +23,11 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyException
 
-from scanweaver.dialects import get_all_dialects, recurrence, scan
+from scanweaver.dialects import context_of_all, recurrence, scan
 from scanweaver.dialects.iteration import Array, Direction, DirectionAttr, IterationOp, ResultKind, map_of
 from scanweaver.errors import ScanWeaverError, SignatureError, UnsupportedError
 from scanweaver.frontend.arguments import Options
-from scanweaver.frontend.dtypes import LONG, kind_of
+from scanweaver.frontend.dtypes import LONG, NUMBER, kind_of
 from scanweaver.frontend.parameters import REQUIRED, Parameters
 from scanweaver.frontend.recurrence import Recurrence
 from scanweaver.frontend.signature import Signature, parse_signature
@@ -39,7 +37,6 @@ from scanweaver.frontend.values import mlir_type
 from scanweaver.transforms.skeleton.kernel import type_name
 
 _REPLACED = ("layouts", "operandSegmentSizes")
-_PYTHON = {"bool": bool, "int": int, "float": float}
 
 
 def from_mlir(
@@ -79,11 +76,8 @@ def _parsed(text_or_path: str | Path) -> ModuleOp:
         text = Path(text_or_path).read_text() if is_path else str(text_or_path)
     except UnicodeDecodeError as error:
         raise ScanWeaverError(f"{name} is not UTF-8 text: {error}") from error
-    context = Context()
-    for dialect, factory in (get_upstream_dialects() | get_all_dialects()).items():
-        context.register_dialect(dialect, factory)
     try:
-        module = Parser(context, text, name).parse_module()
+        module = Parser(context_of_all(), text, name).parse_module()
         module.verify()
     except (ParseError, VerifyException, DiagnosticException) as error:
         raise ScanWeaverError(f"{name} is no module of ours: {error}") from error
@@ -153,7 +147,7 @@ class TextSource:
         found: dict[str, Any] = {}
         for array in self.op.input_arrays:
             short = type_name(array.element_type)
-            found[array.name] = _PYTHON[kind_of(short)] if array.is_scalar else LONG[short]
+            found[array.name] = NUMBER[kind_of(short)] if array.is_scalar else LONG[short]
         return found
 
     @property

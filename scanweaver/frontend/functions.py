@@ -20,7 +20,7 @@ from xdsl.ir import Operation, SSAValue
 from scanweaver.dialects.recurrence import ReduceOp, RenameOp, TakeOp
 from scanweaver.errors import SignatureError
 from scanweaver.frontend import complexes
-from scanweaver.frontend.dtypes import LONG, as_number, kind_of, real_dtype, short_name
+from scanweaver.frontend.dtypes import LONG, NUMBER, as_number, kind_of, real_dtype, short_name
 from scanweaver.frontend.misuse import FUNCTIONS, refuse, user_source
 from scanweaver.frontend.values import (
     Operand,
@@ -259,7 +259,7 @@ def cast(x: Operand, dtype: Any) -> Any:
     if tracing_of(x) is None:
         if kind == "int" and not math.isfinite(x):  # pyright: ignore[reportArgumentType]
             refuse(f"`sw.cast` to {LONG[short]}: expected a finite number, got {x!r}")
-        return {"bool": bool, "int": int, "float": float, "complex": builtins.complex}[kind](x)  # pyright: ignore[reportArgumentType]
+        return NUMBER[kind](x)
     assert isinstance(x, Value)
     value = convert(x, kind)
     if kind == "bool":

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import torch
 
 from scanweaver.errors import SignatureError
-from scanweaver.frontend.dtypes import LONG, SHORT, complex_dtype, computed_in, kind_of, real_dtype
+from scanweaver.frontend.dtypes import LONG, NUMBER, SHORT, complex_dtype, computed_in, kind_of, real_dtype
 from scanweaver.frontend.signature import Array, Signature
 from scanweaver.frontend.specialization import Given
 
@@ -34,7 +34,7 @@ def start_number(label: str, dtype: str, number: Any) -> Any:
     if kind == "float" and isinstance(number, complex):
         refuse(LONG[dtype])
     try:
-        return {"bool": bool, "int": int, "float": float, "complex": complex}[kind](number)
+        return NUMBER[kind](number)
     except OverflowError:
         refuse(LONG[dtype], f"an integer of {number.bit_length()} bits")
 
