@@ -14,11 +14,15 @@ from xdsl.utils.target import Target
 
 from scanweaver.errors import ScanWeaverError
 
-_TO_GPU = (
-    "regroup-products,fuse-multiply-add,convert-recurrence-to-scan,schedule-scan{target=sm_90},lower-scan-to-gpu,"
-    "lower-block-scan,lower-sweeps,lower-math-for-gpu"
-)
-"""From a recurrence to what these targets take."""
+
+def _pipeline(chip: str) -> str:
+    """The passes from a recurrence to what these targets take."""
+    from scanweaver.transforms.pipelines import Options, passes
+    from scanweaver.transforms.schedule_scan import ScheduleScanPass
+
+    names = [each.name for _, sequence in passes(chip, Options()) for each in sequence]
+    of_chip = {ScheduleScanPass.name: f"{ScheduleScanPass.name}{{target={chip}}}"}
+    return ",".join(of_chip.get(name, name) for name in names)
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,9 @@ class ChipTarget(Target):
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
         if not any(op.name == "gpu.module" for op in module.walk()):
-            raise ScanWeaverError(f"-t {self.name}: the module holds no gpu.module: run -p '{_TO_GPU}' before it")
+            raise ScanWeaverError(
+                f"-t {self.name}: the module holds no gpu.module: run -p '{_pipeline(self.chip)}' before it"
+            )
         text = StringIO()
         MLIRTarget().emit(ctx, module, text)
         output.write(self.lower(text.getvalue()))

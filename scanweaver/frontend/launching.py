@@ -14,6 +14,7 @@ from scanweaver.config import config
 from scanweaver.errors import SignatureError, UnsupportedError
 from scanweaver.frontend.binding import Binding
 from scanweaver.frontend.signature import Signature
+from scanweaver.frontend.unreadable import is_transformed
 from scanweaver.gpu_exec.artifact import Artifact
 
 Results = Sequence[tuple[tuple[str, ...], torch.dtype]]
@@ -79,6 +80,8 @@ def addresses(results: Sequence[torch.Tensor], any_complex: bool) -> list[int]:
     try:
         found = [result.data_ptr() for result in results]
     except RuntimeError:
+        if not any(map(is_transformed, results)):
+            raise
         raise UnsupportedError(
             "a recurrence is called inside a transform of torch.func, which is not supported yet"
         ) from None

@@ -15,9 +15,14 @@ UNREADABLE = (RuntimeError, ValueError)
 """What PyTorch raises where a tensor has no address or no shape."""
 
 
+def is_transformed(item: torch.Tensor) -> bool:
+    """Whether a transform of torch.func wraps the tensor."""
+    return _functorch.is_functorch_wrapped_tensor(item)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+
 def refuse_unreadable(label: str, item: torch.Tensor) -> NoReturn:
     """Raise what says why the tensor called `label` has no address, or none that holds its elements."""
-    if _functorch.is_functorch_wrapped_tensor(item):  # pyright: ignore[reportUnknownMemberType]
+    if is_transformed(item):
         what = "vmap" if _functorch.is_batchedtensor(item) else "grad, jvp or functionalize"  # pyright: ignore[reportUnknownMemberType]
         raise UnsupportedError(f"{label} is a tensor of torch.func.{what}, which is not supported yet")
     if item.is_nested:

@@ -30,12 +30,16 @@ BUSY_WARPS = 16
 
 def is_gpu(target: str) -> bool:
     """Whether this names a chip that kernels are written for."""
-    number = re.fullmatch(r"sm_(\d+)[af]?", target)
-    return number is not None and int(number[1]) >= 80
+    return _number(target) >= 80
 
 
 def gpu(target: str) -> Gpu:
-    """The limits of a chip; of one not listed, those of the closest older one."""
-    number = int("".join(c for c in target.removeprefix("sm_") if c.isdigit()) or 0)
-    known = sorted(int(name.removeprefix("sm_")) for name in GPUS)
-    return GPUS[f"sm_{max([n for n in known if n <= number], default=known[0])}"]
+    """The limits of a chip that `is_gpu`; of one not listed, those of the closest older one."""
+    number = _number(target)
+    return GPUS[max((name for name in GPUS if _number(name) <= number), key=_number)]
+
+
+def _number(target: str) -> int:
+    """90 of `sm_90` and of `sm_90a`; 0 of what is no chip."""
+    found = re.fullmatch(r"sm_(\d+)[af]?", target)
+    return int(found[1]) if found else 0
