@@ -89,8 +89,9 @@ def check(program: Program, data: Any, where: tuple[str, str], special: bool, **
     tensors = tensors_of(program, data, special, device)
     starts = starts_of(program, data, device)
     compute = torch.float64 if any(x.dtype == torch.float64 for x in tensors) else torch.float32
-    exact = program.run(tensors, starts, torch.float64, UNIT[compute])
-    single = program.run(tensors, starts, compute, UNIT[compute])
+    host = [x.cpu() for x in tensors], [x.cpu() if isinstance(x, Tensor) else x for x in starts]
+    exact = program.run(*host, torch.float64, UNIT[compute])
+    single = program.run(*host, compute, UNIT[compute])
     with poisoned():
         got = program.recurrence()(
             *tensors, init=tuple(starts), return_last=True, reverse=program.reverse, strategy=strategy, **options
@@ -99,7 +100,7 @@ def check(program: Program, data: Any, where: tuple[str, str], special: bool, **
     labels = [f"y{i}" for i in range(len(program.outputs))] + [f"last h{i}" for i in range(len(program.states))]
     assert len(results) == len(labels)
     for result, want, loop, label in zip(results, exact, single, labels, strict=True):
-        hold(result, want, loop, 16 if strategy in ("lanes", "blelloch") else 4, label)
+        hold(result.cpu(), want, loop, 16 if strategy in ("lanes", "blelloch") else 4, label)
 
 
 # --- what must work ----------------------------------------------------------------------------------------------

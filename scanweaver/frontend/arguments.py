@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from math import copysign
 from typing import Any, NoReturn, cast
 
+from torch import Tensor
+
 from scanweaver.errors import SignatureError, UnsupportedError
 from scanweaver.frontend.misuse import is_tensor
 from scanweaver.frontend.parameters import CALL_OPTIONS, REQUIRED, Parameters
@@ -101,21 +103,26 @@ class Arguments:
                 starts = self._starts(value)
             else:
                 options[key] = value
-        for i, (value, default) in enumerate(zip(inputs, self.defaults, strict=True)):
-            if value is REQUIRED or (value is None and default is not None):
-                came = "nothing" if value is REQUIRED else "None"
-                raise SignatureError(
-                    f"{self.name}: expected a value for input `{self.signature.inputs[i]}`, got {came}"
-                )
-            if type(value) is int and isinstance(default, float):
-                inputs[i] = self._float(i, value)  # a new number compiles nothing
-            elif isinstance(default, complex) and (type(value) is int or type(value) is float):
-                inputs[i] = complex(self._float(i, value))
+        for i, value in enumerate(inputs):
+            if type(value) is not Tensor:  # of tensors nothing is asked yet: a warm call has hardly anything else
+                inputs[i] = self._without_tensor(i, value)
         for key, value in constants.items():
             if value is REQUIRED:
                 raise SignatureError(f"{self.name}: expected a value for the constant `{key}`, by name, got nothing")
         plain = constants is self.constants and not options
         return [*inputs, *starts], self.plain if plain else self._decided(constants, self._options(options))
+
+    def _without_tensor(self, i: int, value: Any) -> Any:
+        """What a call gives for input `i`, as a number of its default's type: a new number compiles nothing."""
+        default = self.defaults[i]
+        if value is REQUIRED or (value is None and default is not None):
+            came = "nothing" if value is REQUIRED else "None"
+            raise SignatureError(f"{self.name}: expected a value for input `{self.signature.inputs[i]}`, got {came}")
+        if type(value) is int and isinstance(default, float):
+            return self._float(i, value)
+        if isinstance(default, complex) and (type(value) is int or type(value) is float):
+            return complex(self._float(i, value))
+        return value
 
     def _float(self, i: int, number: float) -> float:
         try:

@@ -52,6 +52,7 @@ class Binding:
     broadcasts. `nesting`: the strides of the first input that carries time. `plan` is for whoever runs the call, to
     keep what was made for this binding.
 
+    `order`: the places, among inputs and starts, of what is given: starts first, as the kernel takes them.
     `conversions` make starts of their states' dtypes. `lazy` are the places, among inputs and starts, of tensors whose
     conjugation or negation PyTorch may have put off. `halves`: for each tensor or number given, the bytes from a
     complex one's real to its imaginary part (0 for a number), None for a real one; None where all are real.
@@ -65,6 +66,7 @@ class Binding:
     strides: list[dict[str, int]]
     layouts: list[Layout]
     nesting: dict[str, int]
+    order: tuple[int, ...]
     conversions: tuple[tuple[int, Callable[[Any], Any]], ...]
     lazy: tuple[int, ...]
     halves: tuple[int | None, ...] | None
@@ -164,9 +166,8 @@ class Binder:
         for i, convert in binding.conversions:
             items[i] = item = convert(items[i])
             values[i] = item.data_ptr() if isinstance(item, torch.Tensor) else item
-        count = len(self.signature.inputs)
-        operands = [item for item in items[count:] + items[:count] if item is not None]
-        values = [value for value in values[count:] + values[:count] if value is not None]
+        operands = [items[i] for i in binding.order]
+        values = [values[i] for i in binding.order]
         return binding, operands, values if binding.halves is None else _split(values, binding.halves)
 
     def _new_binding(self, items: list[Any], decided: Decided) -> Binding:
@@ -204,6 +205,7 @@ class Binder:
             [strides for strides, _ in parts],
             [layout for _, layout in parts],
             nesting,
+            order_of(items, count),
             tuple(conversions),
             tuple(i for i, item in enumerate(items) if isinstance(item, torch.Tensor) and may_be_lazy(item)),
             halves if any(half is not None for half in halves) else None,
@@ -248,6 +250,11 @@ def _conversion(label: str, given: Given, value: Any) -> Callable[[Any], Any] | 
         return None if type(value) is NUMBER[kind_of(given.dtype)] else partial(start_number, label, given.dtype)
     dtype = torch_dtype(given.dtype)
     return None if value.dtype == dtype else partial(torch.Tensor.to, dtype=dtype)
+
+
+def order_of(items: Sequence[Any], count: int) -> tuple[int, ...]:
+    """The places of what is given, as a kernel takes them: what comes after the `count` inputs first."""
+    return tuple(i for i in (*range(count, len(items)), *range(count)) if items[i] is not None)
 
 
 def may_be_lazy(tensor: torch.Tensor) -> bool:

@@ -10,7 +10,7 @@ import torch
 
 from scanweaver.errors import SignatureError, UnsupportedError
 from scanweaver.frontend.arguments import Decided, Options
-from scanweaver.frontend.binding import ANYWHERE, Binder, Binding, Layout, half_of, may_be_lazy, tensor_parts
+from scanweaver.frontend.binding import ANYWHERE, Binder, Binding, Layout, half_of, may_be_lazy, order_of, tensor_parts
 from scanweaver.frontend.dtypes import LONG, SHORT, kind_of
 from scanweaver.frontend.memory import dense_strides, may_overlap
 from scanweaver.frontend.parameters import CALL_OPTIONS, Parameters
@@ -166,6 +166,7 @@ class StepBinder(Binder):
             [strides for strides, _ in (*pools, *of_inputs)],
             [layout for _, layout in (*pools, *of_inputs)],
             next(strided, dict[str, int]()),
+            order_of(items, len(signature.inputs)),
             (),
             tuple(i for i, item in enumerate(found.inputs) if isinstance(item, torch.Tensor) and may_be_lazy(item)),
             tuple(halves) if any(half is not None for half in halves) else None,
