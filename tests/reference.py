@@ -39,7 +39,7 @@ def assert_accurate(
 
     `got` may leave out the last states.
     """
-    args, kw, results = _where_loops_are_quick(args), _where_loops_are_quick(kw), list(flat(got))
+    (args, kw), results = _where_loops_are_quick((args, kw)), list(flat(got))
     exact = loop(*args, **kw, dtype=torch.float64)
     single = loop(*args, **kw, dtype=torch.float32)
     assert results, "nothing was returned"
@@ -53,7 +53,7 @@ def assert_accurate(
 
 def _where_loops_are_quick(args: Any) -> Any:
     """On the host if every step is small: an operation starts there in a microsecond."""
-    small = all(x.shape.numel() <= min(1 << 20, 1024 * max(1, *x.shape)) for x in _tensors_in(args))
+    small = all(x.shape.numel() <= min(1 << 20, 1024 * max((1, *x.shape))) for x in _tensors_in(args))
 
     def moved(value: Any) -> Any:
         if isinstance(value, Tensor):

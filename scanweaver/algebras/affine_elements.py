@@ -58,7 +58,8 @@ class Compensated:
         product = ops.multiplied(c, a)
         rounding = ops.fma(c, a, ops.negated(product))
         error = ops.fma(c, e, ops.fma(f, a, rounding))
-        offset = ops.fma(c, b, self._corrected(ops, f, b, d))
+        corrected = ops.fma(f, b, d)
+        offset = ops.fma(c, b, ops.selected(ops.corrects([f], [corrected]), corrected, d))
         if not absent_c:
             return draft.finish([product, error, offset])
         offset = ops.selected(absent_c[0], d, offset)
@@ -68,13 +69,9 @@ class Compensated:
         draft = Draft([*self._types, self.type])
         ops = Arithmetic(draft.builder)
         a, e, b, *absent, state = draft.args
-        after = ops.fma(a, state, self._corrected(ops, e, state, b))
+        corrected = ops.fma(e, state, b)
+        after = ops.fma(a, state, ops.selected(ops.are_finite([corrected]), corrected, b))
         return draft.finish([ops.selected(absent[0], b, after) if absent else after])
-
-    def _corrected(self, ops: Arithmetic, error: SSAValue, factor: SSAValue, offset: SSAValue) -> SSAValue:
-        """error·factor + offset; the offset where there is no such correction."""
-        corrected = ops.fma(error, factor, offset)
-        return ops.selected(ops.corrects([error], [corrected]), corrected, offset)
 
 
 class Matrix:

@@ -102,11 +102,20 @@ class Arithmetic:
     def corrects(self, errors: Sequence[SSAValue], corrected: Sequence[SSAValue]) -> SSAValue:
         """Whether there is an error to correct for, and the corrected values are finite.
 
-        An error is NaN where a product of coefficients overflowed, and may make NaN of an infinite state. An element
-        that was just lifted has the constant 0 for its error, with which this folds away.
+        An element that was just lifted has the constant 0 for its error, with which this folds away.
         """
         zero = self.constant(0.0, errors[0].type)
         there = [self._insert(arith.CmpfOp(error, zero, "one")) for error in errors]
-        finite = [self.subtracted(value, value) for value in corrected]
-        is_finite = self._insert(arith.CmpfOp(finite[0], finite[-1], "ord"))
-        return self._insert(arith.AndIOp(reduce(self.either, there), is_finite))
+        return self.all_of(reduce(self.either, there), self.are_finite(corrected))
+
+    def are_finite(self, values: Sequence[SSAValue]) -> SSAValue:
+        """Whether corrected values are finite. An error is NaN where a product of coefficients overflowed, and makes
+        NaN of an infinite state, as an error of 0 does."""
+        return reduce(self.all_of, [self._is_finite(value) for value in values])
+
+    def all_of(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self._insert(arith.AndIOp(a, b))
+
+    def _is_finite(self, value: SSAValue) -> SSAValue:
+        size = self._insert(math.AbsFOp(value))
+        return self._insert(arith.CmpfOp(size, self.constant(float("inf"), value.type), "olt"))
