@@ -31,7 +31,9 @@
 // CHECK-NEXT:      } apply {
 // CHECK-NEXT:      ^bb0(%[[P:.*]]: f32, %[[R:.*]]: f32, %[[Q:.*]]: f32, %[[H:.*]]: f32):
 // CHECK-NEXT:        %[[LOW:.*]] = math.fma %[[R]], %[[H]], %[[Q]] : f32
-// CHECK:             %[[FINITE:.*]] = arith.andi
+// CHECK-NEXT:        %[[SIZE:.*]] = math.absf %[[LOW]] : f32
+// CHECK-NEXT:        %[[INF:.*]] = arith.constant 0x7f800000 : f32
+// CHECK-NEXT:        %[[FINITE:.*]] = arith.cmpf olt, %[[SIZE]], %[[INF]] : f32
 // CHECK-NEXT:        %[[REST:.*]] = arith.select %[[FINITE]], %[[LOW]], %[[Q]] : f32
 // CHECK-NEXT:        %[[NEW:.*]] = math.fma %[[P]], %[[H]], %[[REST]] : f32
 // CHECK-NEXT:        scan.yield %[[NEW]] : f32
