@@ -569,6 +569,27 @@ def test_numbers_beyond_floats_and_of_a_kind_that_was_bound_before() -> None:
     assert counted(ones, init=2.0)[0].tolist() == [3, 4, 5]
     with pytest.raises(SignatureError, match=r"expected an integer, got 2\.5"):  # the start's kind is known by now
         counted(ones, init=2.5)
+    with pytest.raises(SignatureError, match="from -9223372036854775808 to 9223372036854775807, got an integer of 67"):
+        counted(ones, init=10**20)
+
+
+def test_integers_that_a_state_starts_at_exactly() -> None:
+    ones = torch.ones(1, 1, dtype=torch.int64)
+    large = sw.recurrence("n[b]:int64=9007199254740993; x[b t]")(lambda n, x: n + x)
+    assert large(ones).item() == 2**53 + 2
+    assert large(ones, init=2**53 + 3).item() == 2**53 + 4
+    short = sw.recurrence("n[b]:int8=-128; x[b t]")(lambda n, x: n)
+    assert short(ones).item() == -128
+    assert short(ones, init=127).item() == 127
+    with pytest.raises(SignatureError, match="expected an integer from -128 to 127, got 128"):
+        short(ones, init=128)  # a number of the same type was bound before
+
+
+def test_a_misspelt_input_is_named_before_the_one_it_leaves_out() -> None:
+    x = torch.ones(2, 3)
+    step = sw.recurrence("h[b]; decay[b t], x[b t]")(lambda h, decay, x: decay * h + x)
+    with pytest.raises(SignatureError, match="no argument `dekay`: did you mean `decay`"):
+        step(x=x, dekay=x)
 
 
 @pytest.mark.parametrize("sizes", [(1, 5), (5, 1), (5, 5), (1, 1), (1, 0)])

@@ -101,8 +101,10 @@ class Arguments:
                 constants = constants | {key: self._constant(key, value)}
             elif key == "init":
                 starts = self._starts(value)
-            else:
+            elif key in CALL_OPTIONS:
                 options[key] = value
+            else:
+                self._refuse_unknown(key)
         for i, value in enumerate(inputs):
             if type(value) is not Tensor:  # of tensors nothing is asked yet: a warm call has hardly anything else
                 inputs[i] = self._without_tensor(i, value)
@@ -167,13 +169,14 @@ class Arguments:
         expected = "a tensor or a number" if one else f"a tuple of {len(self.signature.states)}, one for each state"
         raise SignatureError(f"init of {self.name}: expected {expected} ({names}), got {came}")
 
+    def _refuse_unknown(self, key: str) -> NoReturn:
+        every = [*self.places, *self.constants, *CALL_OPTIONS]
+        near = difflib.get_close_matches(key, every, 1, 0.5)
+        hint = f"did you mean `{near[0]}`?" if near else f"it takes {', '.join(every)}"
+        raise SignatureError(f"{self.name} has no argument `{key}`: {hint}")
+
     def _options(self, given: dict[str, Any]) -> Options:
         for key, value in given.items():
-            if key not in CALL_OPTIONS:
-                every = [*self.places, *self.constants, *CALL_OPTIONS]
-                near = difflib.get_close_matches(key, every, 1, 0.5)
-                hint = f"did you mean `{near[0]}`?" if near else f"it takes {', '.join(every)}"
-                raise SignatureError(f"{self.name} has no argument `{key}`: {hint}")
             if key in NOT_BUILT_YET and value is not None and value is not False:
                 raise UnsupportedError(f"{key}= is not built yet: call {self.name} without it")
         for key in ("return_last", "reverse"):

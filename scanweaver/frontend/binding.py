@@ -247,7 +247,9 @@ def _strides(given: Given, value: Any, sizes: Mapping[str, int]) -> dict[str, in
 def _conversion(label: str, given: Given, value: Any) -> Callable[[Any], Any] | None:
     """What makes a start of its state's dtype; it looks at every number anew."""
     if given.scalar:
-        return None if type(value) is NUMBER[kind_of(given.dtype)] else partial(start_number, label, given.dtype)
+        kind = kind_of(given.dtype)
+        as_it_is = kind != "int" and type(value) is NUMBER[kind]  # which integers fit is asked at every call
+        return None if as_it_is else partial(start_number, label, given.dtype)
     dtype = torch_dtype(given.dtype)
     return None if value.dtype == dtype else partial(torch.Tensor.to, dtype=dtype)
 

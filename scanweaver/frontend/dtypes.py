@@ -42,6 +42,21 @@ def kind_of(short: str) -> Kind:
     return "int" if short[0] in "iu" else "float"
 
 
+def integers_of(short: str) -> range:
+    """The integers that an integer dtype holds."""
+    bits = int(short[1:])
+    return range(1 << bits) if short[0] == "u" else range(-(1 << bits - 1), 1 << bits - 1)
+
+
+def told(integers: range) -> str:
+    """As a message says it: `an integer from -128 to 127`."""
+    return f"an integer from {integers[0]} to {integers[-1]}"
+
+
+LARGEST: dict[str, float] = {"f16": 65504.0, "bf16": (2 - 2**-7) * 2.0**127, "f32": (2 - 2**-23) * 2.0**127}
+"""The largest finite number of a floating dtype, where it is less than Python's."""
+
+
 _REAL = {"c64": "f32", "c128": "f64"}
 
 

@@ -9,7 +9,17 @@ from typing import Any, NoReturn
 import torch
 
 from scanweaver.errors import SignatureError
-from scanweaver.frontend.dtypes import LONG, NUMBER, SHORT, complex_dtype, computed_in, kind_of, real_dtype
+from scanweaver.frontend.dtypes import (
+    LONG,
+    NUMBER,
+    SHORT,
+    complex_dtype,
+    computed_in,
+    integers_of,
+    kind_of,
+    real_dtype,
+    told,
+)
 from scanweaver.frontend.signature import Array, Signature
 from scanweaver.frontend.specialization import Given
 
@@ -33,10 +43,17 @@ def start_number(label: str, dtype: str, number: Any) -> Any:
         refuse("True or False")
     if kind == "float" and isinstance(number, complex):
         refuse(LONG[dtype])
+    if kind == "int" and int(number) not in integers_of(dtype):
+        refuse(told(integers_of(dtype)), _in_bits(int(number)))
     try:
         return NUMBER[kind](number)
     except OverflowError:
-        refuse(LONG[dtype], f"an integer of {number.bit_length()} bits")
+        refuse(LONG[dtype], _in_bits(number))
+
+
+def _in_bits(number: int) -> str:
+    """An integer as a message tells it: by its size where its digits would fill the message."""
+    return repr(number) if number.bit_length() <= 64 else f"an integer of {number.bit_length()} bits"
 
 
 @dataclass

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import difflib
 import re
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from keyword import iskeyword
+from math import isfinite
 from typing import Literal, NoReturn
 
 from scanweaver.errors import SignatureError
-from scanweaver.frontend.dtypes import SHORT, kind_of
+from scanweaver.frontend.dtypes import LARGEST, SHORT, integers_of, kind_of, real_dtype, told
 
 Mode = Literal["outputs", "trajectories", "last"]
 Role = Literal["state", "input", "output"]
@@ -36,7 +39,7 @@ class Array:
     axes: tuple[str, ...]
     ellipsis: bool = False
     dtype: str | None = None
-    start: float | None = None
+    start: float | int | None = None
     span: Span = field(default=(0, 0), compare=False)
     axis_spans: tuple[Span, ...] = field(default=(), compare=False, repr=False)
 
@@ -192,7 +195,7 @@ class _Scanner:
             self.fail(f"unknown dtype `{dtype}` of {role} `{name}`{hint}", span)
         return dtype
 
-    def start(self, role: Role, name: str, dtype: str | None) -> float | None:
+    def start(self, role: Role, name: str, dtype: str | None) -> float | int | None:
         if self.text.startswith("=>", self.at):
             self.fail("expected `->` before the outputs, got `=>`", (self.at, self.at + 2))
         if not self.take("="):
@@ -203,17 +206,29 @@ class _Scanner:
         number = _NUMBER.match(self.text, self.at)
         if number is None:
             self.fail(f"expected the number that state `{name}` starts at, such as `0.5` or `-inf`, got {self.came()}")
-        start = float(number.group())
-        kind = kind_of(SHORT[dtype]) if dtype else "float"
-        if (kind == "int" and not start.is_integer()) or (kind == "bool" and start not in (0, 1)):
-            wanted = "an integer" if kind == "int" else "0 or 1"
-            self.fail(
-                f"state `{name}` is marked {dtype}: expected {wanted} to start at, got `{number.group()}`",
-                number.span(),
-            )
+        start, wanted = _start(number.group(), SHORT[dtype] if dtype else None)
+        if wanted:
+            marked = f"is marked {dtype}" if dtype else "has no mark"
+            self.fail(f"state `{name}` {marked}: expected {wanted} to start at, got `{number.group()}`", number.span())
         self.at = number.end()
         self.skip()
         return start
+
+
+def _start(text: str, dtype: str | None) -> tuple[float | int, str]:
+    """The number that a state of a short dtype starts at, and, where it cannot, what is expected."""
+    start, kind = float(text), kind_of(dtype) if dtype else "float"
+    if kind == "bool":
+        return start, "" if start in (0, 1) else "0 or 1"
+    if kind == "int":
+        assert dtype is not None
+        integers = integers_of(dtype)
+        exact = Fraction(text) if isfinite(start) else None  # a float holds no integer beyond 2^53 exactly
+        fits = exact is not None and exact.denominator == 1 and int(exact) in integers
+        return (int(exact), "") if exact is not None and fits else (start, told(integers))
+    largest = LARGEST.get(real_dtype(dtype), sys.float_info.max) if dtype else sys.float_info.max
+    overflows = "inf" not in text and abs(start) > largest
+    return start, f"at most {largest:.6g} in size" if overflows else ""
 
 
 def _error(text: str, message: str, span: Span) -> SignatureError:

@@ -237,7 +237,9 @@ class _Tracer:
             else:
                 type = mlir_type(part)
                 value = number if init is None and k == 0 else 0
-                attribute = FloatAttr(value, type) if isinstance(type, FloatType) else IntegerAttr(int(value), type)
+                attribute = (
+                    FloatAttr(float(value), type) if isinstance(type, FloatType) else IntegerAttr(int(value), type)
+                )
                 yield arith.ConstantOp(attribute).result, ()
 
     # --- the body ---------------------------------------------------------------------------------------------
