@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from hypothesis import assume
 from torch import Tensor
 
 import scanweaver as sw
@@ -51,11 +52,17 @@ class Checked:
     def __truediv__(self, other: Any) -> Checked:
         o = self._of(other)
         x = self.x / o.x
-        return self.rounded(x, (self.e + x.abs() * o.e) / (o.x.abs() - o.e), 2)
+        least = (o.x.abs() - o.e).clamp(min=0)  # a divisor that may be zero leaves the quotient open
+        return self.rounded(x, (self.e + x.abs() * o.e) / least, 2)
 
-    def unary(self, function: Callable[[Tensor], Tensor]) -> Checked:
+    def unary(self, name: str) -> Checked:
+        function = UNARY[name]
         x = function(self.x)
-        e = torch.maximum((function(self.x + self.e) - x).abs(), (function(self.x - self.e) - x).abs())
+        if name in STEEPEST:  # what rises and falls may be as far off between the ends of an interval as nowhere there
+            steepest, widest = STEEPEST[name]
+            e = (steepest * self.e).clamp(max=widest)
+        else:
+            e = torch.maximum((function(self.x + self.e) - x).abs(), (function(self.x - self.e) - x).abs())
         return self.rounded(x, e, 8)
 
 
@@ -72,6 +79,9 @@ UNARY: dict[str, Callable[[Tensor], Tensor]] = {
     "cos": torch.cos,
     "erf": torch.erf,
 }
+STEEPEST = {"sin": (1.0, 2.0), "cos": (1.0, 2.0), "silu": (1.1, math.inf)}
+"""The steepest slope of functions that rise and fall, and how far apart their values are at most."""
+
 BOUNDED = ("tanh", "sigmoid", "sin", "erf")
 
 
@@ -79,7 +89,14 @@ class InTorch:
     """The functions of a step on `Checked` tensors."""
 
     def unary(self, name: str, x: Checked) -> Checked:
-        return x.unary(UNARY[name])
+        return x.unary(name)
+
+    def may_regroup(self, factors: Sequence[Any]) -> None:
+        """Leaves out an example in which an order of multiplying overflows or underflows: which is ours to choose."""
+        sizes = [torch.as_tensor(f.x if isinstance(f, Checked) else f).abs().double() for f in factors]
+        sizes = [torch.where(size.isfinite() & (size > 0), size, 1.0) for size in sizes]
+        most, least = (math.prod(size.clamp(**ends) for size in sizes) for ends in ({"min": 1.0}, {"max": 1.0}))
+        assume(bool((torch.as_tensor(most) < 1e38).all()) and bool((torch.as_tensor(least) > 1e-37).all()))
 
     def binary(self, name: str, a: Checked, b: Any) -> Checked:
         b = a._of(b)
@@ -103,6 +120,8 @@ class InScanWeaver:
 
     def unary(self, name: str, x: Any) -> Any:
         return abs(x) if name == "abs" else getattr(sw, name)(x)
+
+    def may_regroup(self, factors: Sequence[Any]) -> None: ...
 
     def binary(self, name: str, a: Any, b: Any) -> Any:
         return getattr(sw, name)(a, b)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,6 +53,8 @@ def evaluate(node: Node, library: Any, inputs: Sequence[Any], old: Sequence[Any]
         case "sub":
             return value(args[0]) - value(args[1])
         case "mul":
+            if any(arg.kind == "mul" for arg in args):
+                library.may_regroup([value(factor) for factor in factors(node)])
             return value(args[0]) * value(args[1])
         case "div":
             return value(args[0]) / (library.unary("abs", value(args[1])) + 1.5)
@@ -64,6 +66,15 @@ def evaluate(node: Node, library: Any, inputs: Sequence[Any], old: Sequence[Any]
             return library.reduce(node.kind, value(args[0]), args[1])
         case _:
             return library.unary(node.kind, value(args[0]))
+
+
+def factors(node: Node) -> Iterator[Node]:
+    """What a product of products multiplies."""
+    if node.kind == "mul":
+        for arg in node.args:
+            yield from factors(arg)
+    else:
+        yield node
 
 
 def binary(kind: str, a: Node, b: Node) -> Node:
