@@ -72,7 +72,7 @@ class Arithmetic:
         return a if b is None else self._insert(arith.OrIOp(a, b))
 
     def both(self, a: SSAValue | None, b: SSAValue | None) -> SSAValue | None:
-        return None if a is None or b is None else self._insert(arith.AndIOp(a, b))
+        return None if a is None or b is None else self.all_of(a, b)
 
     def inverted(self, a: SSAValue) -> SSAValue:
         return self._insert(arith.XOrIOp(a, self.flag(True)))
